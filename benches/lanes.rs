@@ -54,7 +54,7 @@ fn session(devices: usize) -> (f64, f64) {
     let sandbox = project();
     let device = format!("fake*{devices}");
     let mut command = sandbox.command(&["start", "--workload", "small", "--case", "s64", "--seed", "1", "--json"]);
-    let command = command.args(["--device", &device, "--budget", BUDGET, "--no-stop"]);
+    let command = command.args(["--device", &device, "--budget", BUDGET, "--no-early-stop"]);
     let mut child =
         command.env("OPTLOOP_FAKE_SCREENING_MS", "1000").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut cpu_s = 0.0;

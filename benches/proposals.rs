@@ -119,6 +119,7 @@ impl Session {
                 comparison: None,
                 ctas: 1,
                 shape: None,
+                preparation: None,
                 profile: None,
                 preparation: None,
             }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::claim::{self, Writer};
 use crate::domain::ids::SessionId;
 use crate::domain::record::{SessionRecord, SessionSummary};
+use crate::locks::{self, Writer};
 use crate::store::{Store, StoreError};
 
 /// The sessions of a store that have neither ended nor a process.
@@ -16,7 +16,7 @@ impl Killed {
     /// Looks at the store's lock, which a session holds as long as its process lives. Nothing is written.
     pub async fn of(store: &Store, path: &Path) -> Result<Self, StoreError> {
         let mut killed = store.unended().await?;
-        match claim::writer(path) {
+        match locks::writer(path) {
             Writer::Unknown => killed.clear(),
             Writer::Session(id) => drop(killed.remove(&id)),
             Writer::None => {}

@@ -54,7 +54,7 @@ pub struct AuditResult {
 #[derive(Debug, Clone)]
 pub enum EntryOutcome {
     /// Skipped, with the reason why this device cannot show the entry's fault.
-    LeftOut(String),
+    Skipped(String),
     /// It was replayed.
     Replayed {
         /// The answer, in the words of a corpus entry's `caught_by`.
@@ -68,7 +68,7 @@ impl AuditResult {
     /// Returns whether the corpus entry got an answer that its file names, or was skipped because of the device.
     pub fn is_right(&self) -> bool {
         match &self.outcome {
-            EntryOutcome::LeftOut(_) => true,
+            EntryOutcome::Skipped(_) => true,
             EntryOutcome::Replayed { answer, .. } => self.entry.expects(answer),
         }
     }

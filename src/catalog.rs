@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
-use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::corpus::CorpusEntry;
 use crate::domain::family::{FRAGMENTS_FOLDER, Family};
@@ -20,6 +19,7 @@ use crate::domain::names::{did_you_mean, is_file_name};
 use crate::domain::op::{DeclaredSource, InputFile, Op};
 use crate::domain::oracle::OracleLanguage;
 use crate::domain::workload::{BaselineKey, Workload};
+use crate::locks::Locks;
 use crate::ops::OPS_FOLDER;
 use crate::runner;
 use crate::{files, ops};
@@ -60,9 +60,9 @@ impl Project {
         }
     }
 
-    /// Claims the project for a verb. Two verbs at once would disturb each other's times and commits.
-    pub fn claim(&self, verb: &str) -> anyhow::Result<Claims> {
-        Claims::project(&self.root, verb)
+    /// Locks the project for a verb. Two verbs at once would disturb each other's times and commits.
+    pub fn lock(&self, verb: &str) -> anyhow::Result<Locks> {
+        Locks::project(&self.root, verb)
     }
 
     /// Returns the project's folder.

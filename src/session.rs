@@ -20,7 +20,6 @@ mod comparison;
 mod confirmation;
 mod deadline;
 mod decide;
-mod draws;
 mod duplicates;
 mod evaluator;
 mod event;
@@ -29,12 +28,14 @@ mod experiments;
 mod explanations;
 mod failed_checks;
 mod feeding;
+mod final_run;
 mod finals;
 mod findings;
 mod first_looks;
 mod gains;
 mod home_times;
 mod iteration;
+mod kernel_cache;
 mod lanes;
 mod llm;
 mod meter;
@@ -45,6 +46,7 @@ mod profiling;
 mod prospects;
 mod proven;
 mod questions;
+mod ranking;
 mod record;
 mod requests;
 mod resume;
@@ -52,13 +54,11 @@ mod rounds;
 mod scaling;
 mod score;
 mod screening;
-mod settle;
 mod setup;
-mod shelf;
 mod spot_checks;
-mod standings;
 mod state;
 mod stopping;
+mod suggestions;
 mod suspects;
 #[cfg(test)]
 mod synthetic;
@@ -79,7 +79,7 @@ use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::phase::{self, PhaseTime, StepTimes};
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::{ContentHashes, Environment, LeftOut, SessionKind, SessionScope, Status};
+use crate::domain::record::{ContentHashes, Environment, FamilyLeftOut, SessionKind, SessionScope, Status};
 use crate::domain::workload::Workload;
 use crate::llm::Endpoint;
 use crate::runner::activity;
@@ -93,19 +93,20 @@ use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::{Arrivals, Worker};
 use crate::store::{NewSession, Past, Store};
 
-pub use asked::{Amounts, Answer, Ask, Look, Offer, OnRecord, Standing, Told, Versus};
+pub use asked::{Amounts, Answer, Answered, Ask, Look, Offer, OnRecord, Standing, Versus};
 use baseline_start::BaselineStart;
 use checks_ahead::ChecksAhead;
 use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
-use decide::{Action, Moment, Phase, Reason, next_action};
+use decide::{Action, LoopInputs, Phase, Reason, next_action};
 use duplicates::Duplicates;
 use evaluator::{Evaluator, SharedEvaluator, SharedSanitizer};
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
 use first_looks::{FirstLooks, Passed};
+use kernel_cache::KernelCache;
 use lanes::Lanes;
 use llm::Models;
 use meter::Time;
@@ -115,7 +116,6 @@ pub use requests::{Door, Ended, Requests};
 use resume::OwnCommits;
 pub use setup::Options;
 use setup::SessionSetup;
-use shelf::Shelf;
 use state::SessionState;
 pub use target::{NoCommit, Target};
 
@@ -131,7 +131,7 @@ pub struct Dependencies {
     /// The names of the families to search.
     pub searched: Vec<String>,
     /// The families that would be searched if they were not broken.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<FamilyLeftOut>,
     /// The winners of earlier sessions, which are measured again and have to be beaten.
     pub known: Vec<KnownWinner>,
     /// Suggests variants.
@@ -189,7 +189,7 @@ struct Session<'a> {
     proven: Proven,
     sanitizer: Option<SharedSanitizer>,
     lanes: Lanes,
-    shelf: Shelf,
+    cache: KernelCache,
     explanations: Explanations,
     checks_ahead: ChecksAhead,
     /// How often a test of a cause was looked for.
@@ -256,7 +256,7 @@ pub async fn run(
         max_cost_usd: options.budget.max_cost_usd,
         max_iterations: options.budget.max_iterations,
     });
-    for LeftOut { family, reason } in &parts.left_out {
+    for FamilyLeftOut { family, reason } in &parts.left_out {
         observer.event(&Event::FamilyLeftOut { family, reason });
     }
     let channel = Channel::new(observer);
@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
             sanitizer: evaluator.sanitizer.clone(),
             evaluator: Arc::new(Mutex::new(evaluator)),
             lanes: Lanes::new(parts.lanes, parts.arrivals, seed),
-            shelf: Shelf::new(compiler, store.clone()),
+            cache: KernelCache::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             checks_ahead: ChecksAhead::default(),
             cause_tests: 0,
@@ -406,7 +406,7 @@ impl<'a> Session<'a> {
         if is_resumed {
             self.catch_up().await?;
         }
-        while next_action(&self.state, &Phase::Search, &self.moment()) == Action::Propose {
+        while next_action(&self.state, &Phase::Search, &self.inputs()) == Action::Propose {
             self.propose()?;
         }
         self.begin_baselines(is_resumed).await
@@ -421,7 +421,7 @@ impl<'a> Session<'a> {
             self.take_answers().await?;
             Box::pin(self.take_requests()).await?;
             Box::pin(self.take_back_all()).await?;
-            let action = next_action(&self.state, &phase, &self.moment());
+            let action = next_action(&self.state, &phase, &self.inputs());
             if phase == Phase::Search && action.leaves_lanes_at_work() {
                 Box::pin(self.hand_over_all()).await?;
             }
@@ -512,7 +512,7 @@ impl<'a> Session<'a> {
     async fn hold_final(&mut self, case: &CaseName) -> anyhow::Result<()> {
         let _running = activity::begin(format!("the final of {case}"), None);
         let begun = Instant::now();
-        match self.deadline.clone().within(self.settle(case)).await {
+        match self.deadline.clone().within(self.run_final(case)).await {
             Some(settled) => {
                 if let Some(last) = settled? {
                     self.record_final(last).await?;
@@ -530,8 +530,8 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the clock's time and what is under way.
-    fn moment(&self) -> Moment {
-        Moment {
+    fn inputs(&self) -> LoopInputs {
+        LoopInputs {
             time: self.time(),
             interrupts: self.interrupt.count(),
             under_way: self.pipeline.under_way(),

@@ -145,13 +145,13 @@ fn unknown_sessions_and_iterations_are_named_with_the_known_ones() {
 }
 
 #[test]
-fn ceilings_are_not_measured_without_a_gpu() {
+fn peaks_are_not_measured_without_a_gpu() {
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "");
     let output = sandbox.command(&["doctor", "--measure"]).env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
-    assert!(said.contains("Ceilings are measured on a GPU only"), "{said}");
+    assert!(said.contains("Peaks are measured on a GPU only"), "{said}");
     assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was measured, nothing is kept");
 }
 

@@ -137,7 +137,7 @@ fn a_search_that_promises_little_ends_early_and_says_what_that_saves() {
     let iterations = |ended: &Value| ended["iterations"].as_u64().unwrap();
     assert!((30..40).contains(&iterations(&stopped)), "{stopped}");
 
-    let whole = ended(&["--no-stop"]);
+    let whole = ended(&["--no-early-stop"]);
     assert_eq!(whole["reason"], "there is nothing new left to try");
     assert!(iterations(&whole) >= 40, "{whole}");
 }

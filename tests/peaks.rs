@@ -1,4 +1,4 @@
-//! The micro-benchmarks of a device's ceilings compile, and each launch does the assumed work.
+//! The micro-benchmarks of a device's peaks compile, and each launch does the assumed work.
 //!
 //! On a CUDA device: `cargo test --release --test integration peaks:: -- --ignored`. There, set `OPTLOOP_EXE` if the
 //! executable is not where it was built.
@@ -11,7 +11,7 @@ use optloop::domain::device::{DeviceInfo, Peaks};
 use optloop::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
-use optloop::runner::peaks::probes::{Ceiling, Effort, probes};
+use optloop::runner::peaks::probes::{Effort, Peak, probes};
 use optloop::runner::peaks::{measure, variant};
 use optloop::runner::toolchain::Toolchain;
 use optloop::runner::worker::Worker;
@@ -79,17 +79,17 @@ fn does_the_assumed_work(arch: &str) {
         let counted = execute(&artifact.ptx, &probe.plan);
         let bytes = counted.global_load.bytes + counted.global_store.bytes;
         let done = match probe.figure {
-            Ceiling::Memory | Ceiling::L2 => bytes,
-            Ceiling::F16 => counted.flop.tensor16,
+            Peak::Memory | Peak::L2 => bytes,
+            Peak::F16 => counted.flop.tensor16,
             // Besides the multiply-adds, there are 15 additions of 16 sums at the end.
-            Ceiling::Fma => counted.flop.single - 16 * counted.blocks * 512,
-            Ceiling::Launch => counted.blocks,
+            Peak::Fma => counted.flop.single - 16 * counted.blocks * 512,
+            Peak::Launch => counted.blocks,
         };
         assert_eq!(done as f64, probe.work, "{arch}: {:?} by {:?}", probe.figure, probe.plan);
         assert_eq!(counted.global_load.units, counted.global_load.ideal_units, "every load is coalesced");
         figures.push(probe.figure);
     }
-    for figure in [Ceiling::Memory, Ceiling::L2, Ceiling::Fma, Ceiling::F16, Ceiling::Launch] {
+    for figure in [Peak::Memory, Peak::L2, Peak::Fma, Peak::F16, Peak::Launch] {
         assert!(figures.contains(&figure), "{arch} has no probe of {figure:?}");
     }
 }
@@ -118,11 +118,11 @@ fn sweeps_go_where_they_should() {
         for probe in probes(&device, Effort::FULL) {
             let footprint: u64 = probe.plan.workspaces.iter().map(|workspace| workspace.bytes as u64).sum();
             match probe.figure {
-                Ceiling::Memory => {
+                Peak::Memory => {
                     assert!(footprint >= device.l2_bytes * 29 / 10 && footprint < device.memory_bytes / 3)
                 }
-                Ceiling::L2 => assert!(footprint <= device.l2_bytes / 4 + 16),
-                Ceiling::Fma | Ceiling::F16 | Ceiling::Launch => assert!(footprint <= 16),
+                Peak::L2 => assert!(footprint <= device.l2_bytes / 4 + 16),
+                Peak::Fma | Peak::F16 | Peak::Launch => assert!(footprint <= 16),
             }
         }
     }
@@ -136,7 +136,7 @@ async fn measured(choice: &DeviceChoice) -> (Peaks, DeviceInfo) {
 
 /// On the fake device every launch takes about equally long, so its bytes and FLOP rates are far from plausible.
 #[tokio::test]
-async fn implausible_ceilings_are_derived() {
+async fn implausible_peaks_are_derived() {
     let (peaks, device) = measured(&DeviceChoice::Fake(0)).await;
     assert_eq!(peaks.memory_bytes_per_s, device.peaks.memory_bytes_per_s);
     assert_eq!(peaks.f16_flops, device.peaks.f16_flops);
@@ -150,7 +150,7 @@ async fn implausible_ceilings_are_derived() {
 /// A floor may be wrong by 3%.
 #[tokio::test]
 #[ignore = "needs a CUDA GPU"]
-async fn ceilings_of_a_gpu_are_plausible_and_the_same_again() {
+async fn peaks_of_a_gpu_are_plausible_and_the_same_again() {
     let (first, device) = measured(&DeviceChoice::Cuda(0)).await;
     let (second, _) = measured(&DeviceChoice::Cuda(0)).await;
     println!("{first:#?}\n{second:#?}\nderived: {:#?}", device.peaks);

@@ -40,6 +40,7 @@ fn of_kind<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
 fn an_exhausted_recording_gives_its_optimum_and_its_failures_and_claims_no_more() {
     let sandbox = Sandbox::new();
     sandbox.write("my__Grid.json", &valley());
+    // The old name of `--no-early-stop`.
     let said = events(&sandbox.succeeds(&[&START[..], &["--budget", "1h", "--no-stop"]].concat()));
     assert_eq!(of_kind(&said, "started")[0]["time_source"], "recorded");
     let ended = of_kind(&said, "ended")[0];
@@ -96,7 +97,7 @@ fn the_stop_rule_ends_a_search_that_promises_nothing_within_its_recorded_hour() 
 fn the_recorded_time_of_evaluations_is_charged_to_the_budget() {
     let sandbox = Sandbox::without_repository();
     sandbox.write("my__Grid.json", &cache(20, |a, b| 1000 - a - b));
-    let said = events(&sandbox.succeeds(&[&START[..], &["--budget", "205s", "--no-stop"]].concat()));
+    let said = events(&sandbox.succeeds(&[&START[..], &["--budget", "205s", "--no-early-stop"]].concat()));
     let ended = of_kind(&said, "ended")[0];
     let (iterations, wall_s) = (ended["iterations"].as_u64().unwrap(), ended["wall_s"].as_f64().unwrap());
     // The last one may end within the grace period of 10 s.
@@ -109,7 +110,7 @@ fn a_killed_session_is_resumed_on_the_same_file_only() {
     // Long enough that it does not end before it is killed.
     let recorded = cache(12, |a, b| 1 + (a - 4).pow(2) + (b - 2).pow(2));
     sandbox.write("my__Grid.json", &recorded);
-    let running = Running::start(&sandbox, &[&START[..], &["--budget", "1h", "--no-stop"]].concat());
+    let running = Running::start(&sandbox, &[&START[..], &["--budget", "1h", "--no-early-stop"]].concat());
     (0..3).for_each(|_| drop(running.wait_for("iteration")));
     running.signal("KILL");
     drop(running);
@@ -165,7 +166,7 @@ fn a_recording_outside_the_project_that_the_project_chooses_needs_trust() {
     insta::assert_snapshot!(short(sandbox.fails(&start)), @"2 error: this project chooses what you have not trusted: a recording outside the project, OTHER/my__Grid.json (session.device); `optloop trust` shows it and asks, `--trust` trusts it");
     assert!(!sandbox.path(".optloop").exists());
     // The user has named this one. Its store may later come with the project. The recording is too long to end before the kill.
-    let named = ["start", "--device", &device, "--json", "--budget", "1h", "--no-stop"];
+    let named = ["start", "--device", &device, "--json", "--budget", "1h", "--no-early-stop"];
     let running = Running::start(&sandbox, &named);
     running.wait_for("iteration");
     running.signal("KILL");

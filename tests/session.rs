@@ -373,7 +373,7 @@ fn a_time_budget_holds() {
     // More configurations than three seconds can try.
     let many = format!("values = [0, {}]", (100..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
-    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s", "--no-stop"];
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s", "--no-early-stop"];
     let output = sandbox.optloop(&start);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -76,7 +76,7 @@ def optloop(args):
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "A project"]):
             subprocess.run([*git, *words], cwd=folder, check=True)
         budget = f"{args.seconds + 15}s"
-        words = ["--workload", "convolution", "--budget", budget, "--proposer", args.proposer, "--no-stop", "--trust"]
+        words = ["--workload", "convolution", "--budget", budget, "--proposer", args.proposer, "--no-early-stop", "--trust"]
         call("start", *words)
         report = json.loads(call("report", "--format", "json"))
         rows = [row.split(",") for row in call("report", "--format", "csv").splitlines()]

@@ -67,7 +67,7 @@ impl Effects {
         }
         for _ in 0..PASSES {
             centre(&mut rows);
-            (0..family.params.len()).for_each(|parameter| settle(&mut rows, parameter, &mut effects));
+            (0..family.params.len()).for_each(|parameter| fit(&mut rows, parameter, &mut effects));
         }
         Self { effects, met }
     }
@@ -98,7 +98,7 @@ fn centre(rows: &mut [Row<'_>]) {
 }
 
 /// Re-estimates the effects of one parameter and updates the residuals.
-fn settle(rows: &mut [Row<'_>], parameter: usize, effects: &mut HashMap<(usize, i64), f64>) {
+fn fit(rows: &mut [Row<'_>], parameter: usize, effects: &mut HashMap<(usize, i64), f64>) {
     let mut sums: HashMap<i64, (f64, f64)> = HashMap::new();
     for row in rows.iter() {
         let effect = effects.get(&(parameter, row.values[parameter])).copied().unwrap_or_default();

@@ -8,8 +8,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Certificate, Method, Response, Url};
 use serde_json::Value;
 
-use super::error::{usage, usage_sentence};
 use crate::catalog::Project;
+use crate::error::{usage, usage_sentence};
 
 /// The default address of a service.
 const DEFAULT_URL: &str = "http://127.0.0.1:7878";
@@ -26,7 +26,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Arguments of every verb that calls a service. The token is in the variable OPTLOOP_SERVICE_TOKEN, because other users
 /// can see arguments.
 #[derive(Debug, clap::Args)]
-pub(super) struct ServiceArgs {
+pub struct ServiceArgs {
     /// Address of the service [default: the variable OPTLOOP_SERVICE, or http://127.0.0.1:7878]
     #[arg(long, value_name = "URL")]
     service: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct ServiceArgs {
 }
 
 /// A connection to a service.
-pub(super) struct Client {
+pub struct Client {
     http: reqwest::Client,
     base: Url,
     token: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Prepares calls.
-    pub(super) fn new(args: &ServiceArgs) -> anyhow::Result<Self> {
+    pub fn new(args: &ServiceArgs) -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let address = args.service.clone().or_else(|| variable(URL_VARIABLE)).unwrap_or_else(|| DEFAULT_URL.to_owned());
         let wrong = || usage_sentence(format!("`{address}` is not the address of a service, such as {DEFAULT_URL}"));
@@ -65,12 +65,12 @@ impl Client {
     }
 
     /// Reads something.
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.answer(Method::GET, path, HeaderMap::new(), None).await
     }
 
     /// Asks for something. `headers` are further ones.
-    pub(super) async fn post(&self, path: &str, headers: HeaderMap, body: &Value) -> anyhow::Result<Value> {
+    pub async fn post(&self, path: &str, headers: HeaderMap, body: &Value) -> anyhow::Result<Value> {
         self.answer(Method::POST, path, headers, Some(body.to_string())).await
     }
 
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Opens an event stream behind an event.
-    pub(super) async fn stream(&self, path: &str, last: u64) -> anyhow::Result<Response> {
+    pub async fn stream(&self, path: &str, last: u64) -> anyhow::Result<Response> {
         let headers = HeaderMap::from_iter([(reqwest::header::HeaderName::from_static("last-event-id"), last.into())]);
         self.send(Method::GET, path, headers, None).await
     }
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Returns the name under which the service knows a project: the given one, or the project of the current folder.
-    pub(super) async fn project(&self, given: Option<&str>, folder: Option<&Path>) -> anyhow::Result<String> {
+    pub async fn project(&self, given: Option<&str>, folder: Option<&Path>) -> anyhow::Result<String> {
         if let Some(name) = given {
             return Ok(name.to_owned());
         }

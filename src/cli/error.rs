@@ -7,16 +7,12 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 
 use super::Arguments;
-use super::submission::Later;
+use crate::cli::submission::Later;
 use crate::domain::names::did_you_mean;
 use crate::domain::toml_text::one_line;
+use crate::error::Usage;
 use crate::service::session::EXIT_IN_USE;
 use crate::store::StoreError;
-
-/// A usage error, on the command line or in the project's files: exit code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
 
 /// Explains a verb that does not exist. clap would suggest the hidden ones, too, which only sessions start.
 fn unknown_verb(error: &clap::Error) -> Option<String> {
@@ -42,16 +38,6 @@ fn not_whole(error: &clap::Error) -> Option<String> {
     Some(format!("error: invalid value '{value}' for '{argument}': {why}"))
 }
 
-/// Marks an error as a usage error.
-pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
-    Usage(format!("{:#}", error.into())).into()
-}
-
-/// Marks a sentence as a usage error.
-pub fn usage_sentence(sentence: impl std::fmt::Display) -> anyhow::Error {
-    Usage(sentence.to_string()).into()
-}
-
 /// Reports a command line that clap cannot parse like the other usage errors: in one sentence, with its hint.
 pub fn report_clap(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
@@ -59,14 +45,14 @@ pub fn report_clap(error: &clap::Error) -> ExitCode {
         error.exit();
     }
     if let Some(explained) = unknown_verb(error).or_else(|| not_whole(error)) {
-        super::talk::say(&explained);
+        crate::notices::say(&explained);
         return ExitCode::from(2);
     }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
-    super::talk::say(&format!("{}; run it with `--help` for a list", said.join(" ").replace(" tip: ", "; ")));
+    crate::notices::say(&format!("{}; run it with `--help` for a list", said.join(" ").replace(" tip: ", "; ")));
     ExitCode::from(2)
 }
 
@@ -88,7 +74,7 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // One line, even if a quoted name has several.
-    super::talk::say(&one_line(format!("error: {error:#}").trim_end().to_owned()));
+    crate::notices::say(&one_line(format!("error: {error:#}").trim_end().to_owned()));
     let code = match error {
         error if error.is::<Later>() => EXIT_IN_USE,
         error if is_usage(error) => 2,

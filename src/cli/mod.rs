@@ -1,118 +1,46 @@
-//! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
+//! The command line. Data goes to standard output, messages go to standard error.
 
-mod ablations;
-mod add;
-mod addition;
-mod agent;
-mod agent_args;
-mod audit;
-mod backup;
-mod bench;
-mod board;
-mod calls;
-mod cancel;
-mod ceilings;
-mod check;
+mod adding;
 mod client;
-mod compare;
-mod comparisons;
-mod compile;
-mod compiler;
-mod confined;
-mod counters;
-mod device;
-mod diagnose;
-mod docs;
-mod doctor;
-mod ending;
 mod error;
 mod examples;
-mod export;
-mod given;
-mod guard;
-mod history;
-mod import;
-mod init;
-mod known;
-mod lanes;
-mod list;
-mod listing;
-mod machine_code;
-mod manual;
-mod mcp;
-mod measured;
-mod models;
-mod nats;
-mod notify;
-mod oracle;
-mod own_headers;
-mod paragraph;
-mod plan;
-mod preflight;
-mod preparation;
-mod problem_files;
-mod profiled;
-mod progress;
-mod queue;
+mod internal;
+mod nats_args;
 #[cfg(test)]
 mod reference;
-mod remeasure;
-mod renderer;
-mod replayed;
-mod report;
-mod reproduce;
-mod request;
-mod resume;
-mod screen;
-mod serve;
-mod sessions;
-mod show;
 mod signals;
-mod simulate;
-mod skill;
-mod space;
-mod staging;
-mod start;
 mod submission;
-mod submit;
-mod table;
-mod tail;
-mod talk;
-mod target;
+mod target_args;
+mod terminal;
 mod threads;
-mod ticker;
-mod tried;
-mod trust;
 mod unanswered;
-mod worker;
-mod workers;
+mod verbs;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
-pub use error::Usage;
 use error::report_error;
-use screen::Screen;
-use serve::LogFormat;
+use internal::{compiler, confined, guard, oracle, profiled, renderer};
 use signals::{Stopped, or_stop};
-use ticker::aloud;
+use terminal::screen::Screen;
+use terminal::ticker::aloud;
+use verbs::serve::LogFormat;
+use verbs::*;
 
 use crate::alive::Killed;
 use crate::catalog::Project;
-use crate::claim::Claims;
-use crate::config::Config;
-use crate::files;
+pub use crate::error::Usage;
+use crate::launch::project_store::{existing_store, store_path};
+use crate::launch::target;
+use crate::notices;
 use crate::runner::descendants;
-use crate::runner::toolchain::Toolchain;
 use crate::secrets;
-use crate::store::{self, Store};
 
 /// How long the threads of stopped work may take to clean up.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
@@ -295,7 +223,7 @@ pub fn main() -> ExitCode {
         Verb::Guard(args) => return guard::run(args),
         _ => {}
     }
-    talk::say_panics();
+    notices::say_panics();
     start_tracing(match &arguments.verb {
         Verb::Serve(args) => Some(args.log_format),
         _ => None,
@@ -329,7 +257,7 @@ fn apart<'f, F: Future<Output = anyhow::Result<()>> + 'f>(
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Its standard output belongs to the protocol.
     if let Verb::Mcp(args) = arguments.verb {
-        let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
+        let project = Project::find(arguments.project.as_deref()).map_err(crate::error::usage)?;
         return apart(|| mcp::run(args, &project)).await;
     }
     let mut out = secrets::Masked::new(std::io::stdout().lock());
@@ -353,10 +281,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         _ => {}
     }
-    let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
+    let project = Project::find(arguments.project.as_deref()).map_err(crate::error::usage)?;
     match &arguments.verb {
         Verb::Start(args) => {
-            submission::later(args.is_of_a_service(), apart(|| agent::start(args, &project, &mut out)).await)
+            submission::later(args.is_of_a_service(), apart(|| start::run(args, &project, &mut out)).await)
         }
         Verb::Resume(args) => {
             submission::later(args.is_of_a_service(), apart(|| resume::run(args, &project, &mut out)).await)
@@ -418,37 +346,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         | Verb::Renderer
         | Verb::Guard(_) => Ok(()),
     }
-}
-
-/// Finds NVRTC, or fetches it. That takes minutes on a slow network, and a signal ends it.
-async fn toolchain() -> anyhow::Result<Toolchain> {
-    tokio::task::spawn_blocking(Toolchain::find_or_fetch).await.context("Failed to look for NVRTC")?
-}
-
-/// Returns the executable that child processes start from.
-fn own_executable() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("Failed to find optloop's own executable")
-}
-
-async fn existing_store(project: &Project) -> anyhow::Result<Store> {
-    Ok(Store::open_existing(&store_path(project)?).await?)
-}
-
-/// Opens the store of a project for a verb that records what it measures.
-async fn claimed_store(project: &Project, config: &Config, claims: &mut Claims) -> anyhow::Result<Store> {
-    let path = store_path(project)?;
-    claims.store(&path)?;
-    Ok(Store::open_within(&path, &config.store.limits()).await?)
-}
-
-fn store_path(project: &Project) -> anyhow::Result<PathBuf> {
-    let config = Config::load(project.root()).map_err(error::usage)?;
-    if Path::new(&config.store.path).is_relative() {
-        files::check_place(project.root(), Path::new(&config.store.path)).map_err(error::usage)?;
-    }
-    let path = project.root().join(config.store.path);
-    store::check_path(&path).map_err(error::usage)?;
-    Ok(path)
 }
 
 fn finish(result: anyhow::Result<()>) -> ExitCode {

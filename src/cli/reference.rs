@@ -3,7 +3,7 @@
 
 use clap::{Arg, Command, Parser};
 
-use super::manual::visible;
+use crate::cli::verbs::manual::visible;
 use crate::shipped;
 
 const PAGE: &str = "docs/reference.md";

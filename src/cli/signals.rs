@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
 
-use super::talk::say;
+use crate::notices::say;
 use crate::session::Interrupt;
 
 /// Requests to stop since the first look out for them.

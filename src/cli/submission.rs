@@ -3,18 +3,18 @@
 
 use std::io::Write;
 
-use super::signals::Stopped;
-use crate::claim::InUse;
+use crate::cli::signals::Stopped;
+use crate::locks::InUse;
 use crate::runner::worker::WorkerError;
 use crate::service::check::Stage;
 
 /// The session could not begin now: another process uses what it needs, or a signal came first.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
-pub(super) struct Later(anyhow::Error);
+pub struct Later(anyhow::Error);
 
 /// Marks the error of a session that a service has started, if the session may start later.
-pub(super) fn later(is_of_a_service: bool, result: anyhow::Result<()>) -> anyhow::Result<()> {
+pub fn later(is_of_a_service: bool, result: anyhow::Result<()>) -> anyhow::Result<()> {
     result.map_err(|error| {
         let is_in_use = error.is::<InUse>() || matches!(error.downcast_ref(), Some(WorkerError::Taken(_)));
         // A signal before the session has begun, such as that of a shutdown.
@@ -24,6 +24,6 @@ pub(super) fn later(is_of_a_service: bool, result: anyhow::Result<()>) -> anyhow
 }
 
 /// Tells the service that a stage of the check was passed.
-pub(super) fn say_passed(stage: Stage, out: &mut impl Write) -> anyhow::Result<()> {
+pub fn say_passed(stage: Stage, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "{}", serde_json::to_string(&stage)?)?)
 }

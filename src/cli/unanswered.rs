@@ -7,8 +7,8 @@ use std::process::exit;
 use std::thread;
 use std::time::Duration;
 
-use super::signals;
-use super::talk::say;
+use crate::cli::signals;
+use crate::notices::say;
 use crate::runner::descendants;
 use crate::vcs;
 
@@ -20,7 +20,7 @@ const LIMITS: [Duration; 3] = [Duration::from_secs(600), Duration::from_secs(10)
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Watches the calls of git from now on.
-pub(super) fn watch() {
+pub fn watch() {
     thread::spawn(|| {
         loop {
             thread::sleep(PAUSE);

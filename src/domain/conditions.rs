@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::compute::Compute;
 use super::device::{DeviceInfo, TimeSource};
+use super::gpu_state::{Graphs, Load};
 use super::ids::CaseName;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
-use super::state::{Graphs, Load};
 use super::statistics::{Ratio, ratio_interval};
 use super::timing::Timing;
 use super::workload::{Case, Workload};

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::compute::Compute;
 use super::expr::Bindings;
+use super::gpu_state::Graphs;
 use super::op::Dtype;
-use super::state::Graphs;
 
 pub use key::DeviceKey;
 
@@ -134,16 +134,16 @@ pub struct DeviceInfo {
     /// How the device determines the time of a plan.
     #[serde(flatten)]
     pub timing: TimingMode,
-    /// Ceilings, for floors and shares of peak.
+    /// Peaks, for floors and shares of peak.
     pub peaks: Peaks,
 }
 
-/// The ceilings of a device: no correct kernel is faster.
+/// The peaks of a device: no correct kernel is faster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Peaks {
     /// FP16 tensor-core rate with FP32 accumulation, dense, in FLOP/s.
     pub f16_flops: f64,
-    /// The best rate at FP32 accuracy, in FLOP/s: see [`Peaks::f32_ceiling`].
+    /// The best rate at FP32 accuracy, in FLOP/s: see [`Peaks::f32_peak`].
     pub f32_flops: f64,
     /// Device-memory bandwidth in bytes/s.
     pub memory_bytes_per_s: f64,
@@ -156,7 +156,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Derives the ceilings from the clocks and the bus width that the driver reports, by compute capability.
+    /// Derives the peaks from the clocks and the bus width that the driver reports, by compute capability.
     ///
     /// Rates per SM and clock are those of the CUDA C++ Programming Guide's table "Throughput of Native Arithmetic
     /// Instructions" and the architecture whitepapers. Dense FP16 tensor FLOP/clk/SM is 2048 on sm_80, 1024 on sm_86
@@ -172,7 +172,7 @@ impl Peaks {
         };
         Self {
             f16_flops: per_clock * tensor,
-            f32_flops: Self::f32_ceiling(per_clock * 2.0 * lanes, per_clock * tensor),
+            f32_flops: Self::f32_peak(per_clock * 2.0 * lanes, per_clock * tensor),
             // Double data rate: two transfers per clock.
             memory_bytes_per_s: 2.0 * memory_clock_khz * 1e3 * bus_bits / 8.0,
             l2_bytes_per_s: per_clock * 64.0,
@@ -191,11 +191,11 @@ impl Peaks {
     /// Each FP32 factor can be split into two FP16 halves. Three of the four partial products keep FP32's accuracy
     /// (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022). 3xTF32 is the same method at
     /// half the rate.
-    pub fn f32_ceiling(fma_flops: f64, f16_flops: f64) -> f64 {
+    pub fn f32_peak(fma_flops: f64, f16_flops: f64) -> f64 {
         fma_flops.max(f16_flops / 3.0)
     }
 
-    /// Returns the arithmetic ceiling for a dtype in a compute mode, in FLOP/s.
+    /// Returns the arithmetic peak for a dtype in a compute mode, in FLOP/s.
     pub fn flops(&self, dtype: Dtype, compute: Compute) -> f64 {
         match dtype {
             // Tensor cores multiply TF32 at half of the FP16 rate on every GPU that has it, sm_80 to sm_90

@@ -44,7 +44,7 @@ pub struct Floor {
     pub limiter: Limiter,
 }
 
-/// How far below its floor a time may lie, as a share. Ceilings are measured, too, and a kernel may read a little
+/// How far below its floor a time may lie, as a share. Peaks are measured, too, and a kernel may read a little
 /// faster than the micro-benchmark did.
 pub const TOLERANCE: f64 = 0.03;
 
@@ -69,7 +69,7 @@ impl Floor {
     /// Describes a time below the floor and its possible reasons.
     pub fn refutation(self, ns: f64) -> String {
         format!(
-            "{:.3} us is below the floor of {:.3} us ({}): no correct kernel is that fast, or the ceilings are wrong \
+            "{:.3} us is below the floor of {:.3} us ({}): no correct kernel is that fast, or the peaks are wrong \
              (`optloop doctor --measure` measures them again)",
             ns / 1e3,
             self.ns / 1e3,
@@ -105,7 +105,7 @@ pub fn limits(
             let moved_bytes = input_bytes + bytes_of(&[TensorRole::Output, TensorRole::InPlace]);
             (moved_bytes - l2_bytes - in_place_bytes.min(l2_bytes)).max(0.0)
         }
-        // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
+        // No input is in L2. Outputs may stay there beyond the end of the launch. The peak was measured on a
         // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway. What is updated in
         // place was restored just before the replay, so a part of it may be in L2.
         Regime::Cold => bytes_of(&[TensorRole::Input]) + (in_place_bytes - l2_bytes).max(0.0),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn products_in_tf32_have_a_ceiling_of_their_own() {
+    fn products_in_tf32_have_a_peak_of_their_own() {
         let dims: Dims = [("M", 4096), ("N", 4096), ("K", 4096)].map(|(name, size)| (name.to_owned(), size)).into();
         let floor = |dtype, compute| {
             let problem = (ops::find("gemm").unwrap(), dtype, compute);

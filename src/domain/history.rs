@@ -203,7 +203,7 @@ impl History {
             return;
         }
         let times: Vec<CaseTime> =
-            concluded.findings.iter().filter_map(|found| self.learn_case(begun, found)).collect();
+            concluded.case_results.iter().filter_map(|found| self.learn_case(begun, found)).collect();
         if !times.is_empty() {
             self.note_fastest(&begun.family, &times);
             // Of several devices, one may be done with a later iteration first.
@@ -399,7 +399,7 @@ impl History {
 fn path_step(begun: &Begun, concluded: &Concluded) -> Option<PathStep> {
     let is_experiment = begun.purpose == Purpose::Experiment;
     let Origin::PathStep { path, .. } = Some(&begun.origin).filter(|_| is_experiment)? else { return None };
-    let found = concluded.findings.first().filter(|_| concluded.outcome == Outcome::Measured);
+    let found = concluded.case_results.first().filter(|_| concluded.outcome == Outcome::Measured);
     let time_ns = found.and_then(CaseRecord::best_timing).map(|timing| timing.median_ns);
     Some(PathStep { path: path.clone(), params: begun.params.clone(), time_ns })
 }
@@ -407,7 +407,7 @@ fn path_step(begun: &Begun, concluded: &Concluded) -> Option<PathStep> {
 /// Returns what an experiment has shown.
 fn experiment(begun: &Begun, concluded: &Concluded) -> Option<Experiment> {
     let Origin::ScaledCase(scaling) = &begun.origin else { return None };
-    let found = concluded.findings.first()?;
+    let found = concluded.case_results.first()?;
     Some(Experiment {
         iteration: begun.iteration,
         scaling: scaling.clone(),

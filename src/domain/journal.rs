@@ -90,7 +90,7 @@ pub struct Concluded {
     /// What the device reported.
     pub outcome: Outcome,
     /// The measurements and decisions of that time, case by case. A later change of a verdict is a separate record.
-    pub findings: Vec<CaseRecord>,
+    pub case_results: Vec<CaseRecord>,
     /// What it cost.
     pub spent: Spent,
     /// Wall time since the record before it.
@@ -161,19 +161,19 @@ impl Concluded {
         Self {
             iteration,
             outcome: evaluation.outcome.clone(),
-            findings: measured.chain(unmeasured).collect(),
+            case_results: measured.chain(unmeasured).collect(),
             spent,
             wall,
             device: Duration::try_from_secs_f64(evaluation.device_s).unwrap_or_default(),
         }
     }
 
-    /// Makes the record of a stored iteration's end; none if it never ended. `findings` are those of that time.
-    pub fn recorded(record: &IterationRecord, findings: Vec<CaseRecord>) -> Option<Self> {
+    /// Makes the record of a stored iteration's end; none if it never ended. `case_results` are those of that time.
+    pub fn recorded(record: &IterationRecord, case_results: Vec<CaseRecord>) -> Option<Self> {
         Some(Self {
             iteration: record.id,
             outcome: record.outcome.clone()?,
-            findings,
+            case_results,
             spent: record.cost,
             wall: Duration::try_from_secs_f64(record.wall_s.unwrap_or_default()).unwrap_or_default(),
             device: Duration::try_from_secs_f64(record.device_s.unwrap_or_default()).unwrap_or_default(),

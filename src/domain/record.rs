@@ -17,6 +17,7 @@ use super::counters::{CountedBaseline, Counters};
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
 use super::family::Family;
+use super::gpu_state::Graphs;
 use super::hypothesis::{Hypothesis, Score};
 use super::ids::{CaseName, IterationId, SessionId};
 use super::launched::LaunchedKernel;
@@ -27,7 +28,6 @@ use super::phase::{PhaseTime, StepTimes};
 use super::plan::{LaunchShape, Preparation};
 use super::profile::Profile;
 use super::regime::Regime;
-use super::state::Graphs;
 use super::stop::EarlyEnd;
 use super::timing::Timing;
 use super::variant::{Params, VariantHash};
@@ -133,7 +133,7 @@ pub struct SessionScope {
     /// The families that would have been searched if they were not broken. Empty for sessions recorded before this was
     /// kept.
     #[serde(default)]
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<FamilyLeftOut>,
     /// What language models are told of earlier sessions. None if they are told nothing, and for sessions recorded before this was
     /// kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub struct SessionScope {
 
 /// A family that a session does without because it is broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct FamilyLeftOut {
     /// The family.
     pub family: String,
     /// Its first mistake, with the file.
@@ -329,7 +329,7 @@ pub struct SessionRecord {
     /// The suggestions that it did not have compiled, because they had no chance to be the fastest.
     pub suggestions_left_out: u64,
     /// The families that it did without because they were broken.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<FamilyLeftOut>,
     /// The precision in which its kernels could multiply.
     pub compute: Compute,
     /// Its calls of language models whose cost is not known.

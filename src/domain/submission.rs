@@ -106,7 +106,7 @@ impl SessionRequest {
             arguments.push("--no-commit".to_owned());
         }
         if self.no_stop {
-            arguments.push("--no-stop".to_owned());
+            arguments.push("--no-early-stop".to_owned());
         }
         arguments
     }
@@ -264,7 +264,7 @@ mod tests {
         };
         assert_eq!(
             request.arguments(),
-            ["--workload=small", "--case=--trust", "--max-cost=0.5", "--seed=7", "--no-commit", "--no-stop"]
+            ["--workload=small", "--case=--trust", "--max-cost=0.5", "--seed=7", "--no-commit", "--no-early-stop"]
         );
         insta::assert_snapshot!(request.check().unwrap_err(), @"`cases` must have 1 to 200 bytes, and must not begin with `-`");
         for text in ["", "a\nb", "a\u{202e}b", &"x".repeat(201)] {

@@ -60,7 +60,7 @@ pub enum Removal {
 }
 
 /// An experiment about a cause.
-struct Experiment {
+struct RemovedCause {
     without: IterationId,
     changes: Vec<Change>,
     speedup: f64,
@@ -107,14 +107,14 @@ fn of_explained(
         let removal = if is_alone { removal(explained, one) } else { Removal::None };
         let counts = removal != Removal::None || suggested_by(one) || is_proposed(one);
         let is_counted = removal == Removal::Counted;
-        (counts && !is_same(one)).then(|| Experiment {
+        (counts && !is_same(one)).then(|| RemovedCause {
             without: one.iteration,
             changes,
             speedup: explained.ns / one.ns,
             is_counted,
         })
     };
-    let all: Vec<Experiment> = trials.iter().filter_map(experiment).collect();
+    let all: Vec<RemovedCause> = trials.iter().filter_map(experiment).collect();
     let best = all.iter().max_by(|a, b| a.is_counted.cmp(&b.is_counted).then(a.speedup.total_cmp(&b.speedup)))?;
     let status = status(finding.gain, best.speedup, best.changes.len() == 1, best.is_counted);
     Some(CauseTest {
@@ -148,7 +148,7 @@ fn of_others(
     removal: &dyn Fn(&Trial<'_>, &Trial<'_>) -> Removal,
 ) -> Option<CauseTest> {
     let family: Vec<&Trial<'_>> = trials.iter().filter(|one| one.family == finding.family).collect();
-    let mut by_change: HashMap<(String, i64, i64), Vec<Experiment>> = HashMap::new();
+    let mut by_change: HashMap<(String, i64, i64), Vec<RemovedCause>> = HashMap::new();
     for (with, without, change) in pairs(&family) {
         let is_counted = match removal(with, without) {
             Removal::Counted => true,
@@ -159,17 +159,17 @@ fn of_others(
         if is_own_value {
             let (without, speedup) = (without.iteration, with.ns / without.ns);
             let key = (change.parameter.clone(), change.from, change.to);
-            let one = Experiment { without, changes: vec![change], speedup, is_counted };
+            let one = RemovedCause { without, changes: vec![change], speedup, is_counted };
             by_change.entry(key).or_default().push(one);
         }
     }
-    let middle = |mut all: Vec<Experiment>| {
+    let middle = |mut all: Vec<RemovedCause>| {
         all.sort_by(|a, b| a.speedup.total_cmp(&b.speedup).then(a.without.cmp(&b.without)));
         let (pairs, is_counted) = (all.len(), all.iter().all(|one| one.is_counted));
         (is_counted || pairs >= MIN_PAIRS).then(|| (all.swap_remove((pairs - 1) / 2), pairs, is_counted))
     };
     let groups = by_change.into_values().filter_map(middle);
-    let rank = |of: &(Experiment, usize, bool)| (of.2, of.1);
+    let rank = |of: &(RemovedCause, usize, bool)| (of.2, of.1);
     let best = groups.max_by(|a, b| {
         rank(a).cmp(&rank(b)).then(a.0.speedup.total_cmp(&b.0.speedup)).then(b.0.without.cmp(&a.0.without))
     });

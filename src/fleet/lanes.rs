@@ -121,7 +121,7 @@ impl Fleet {
         self.first.len()
     }
 
-    /// Makes lanes of the workers. Each checks its device first, and counts as having home's ceilings. A worker that comes later takes
+    /// Makes lanes of the workers. Each checks its device first, and counts as having home's peaks. A worker that comes later takes
     /// the place of one that has gone.
     pub fn lanes(&self, self_check: Artifact, peaks: &Peaks) -> (Arrivals, Running) {
         let (sender, coming) = mpsc::unbounded_channel();

@@ -18,7 +18,7 @@ pub(super) struct File {
 
 /// What was left out of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct HostCode {
     /// A function, a declaration or an include, as the source has it.
     pub what: String,
     /// Whether it is an include.
@@ -184,8 +184,8 @@ pub(super) fn without_host(
     reached: &HashSet<String>,
     (macros, gone): (&Macros, &[&str]),
     is_there: impl Fn(&str, bool) -> bool,
-) -> (String, Vec<LeftOut>) {
-    let (mut spans, mut left_out): (Vec<Range<usize>>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+) -> (String, Vec<HostCode>) {
+    let (mut spans, mut left_out): (Vec<Range<usize>>, Vec<HostCode>) = (Vec::new(), Vec::new());
     for directive in file.scan.directives.iter().filter(|directive| directive.name == "include") {
         if let Some((name, is_quoted)) = included(&directive.rest)
             && !is_there(name, is_quoted)
@@ -193,7 +193,7 @@ pub(super) fn without_host(
             spans.push(directive.span.clone());
             let what = if is_quoted { format!("\"{name}\"") } else { format!("<{name}>") };
             if file.scan.is_active(directive.span.start) {
-                left_out.push(LeftOut { what, is_include: true });
+                left_out.push(HostCode { what, is_include: true });
             }
         }
     }
@@ -217,7 +217,7 @@ pub(super) fn without_host(
             item.name.clone()
         };
         if !left_out.iter().any(|other| other.what == what) {
-            left_out.push(LeftOut { what, is_include: false });
+            left_out.push(HostCode { what, is_include: false });
         }
     }
     for (open, close) in file.scan.unnamed.iter().filter(|_| file.scan.is_complete) {

@@ -22,7 +22,7 @@ mod uses;
 mod wanted;
 
 pub use geometry::Geometry;
-pub use host::LeftOut;
+pub use host::HostCode;
 pub use imports::{
     Definition, Imported, MachineCodeHead, Problem, ProblemTexts, Tuning, TuningSource, definition, machine_code,
     problem, script, t1, workloads,
@@ -62,7 +62,7 @@ pub struct Draft {
     /// The source's own headers, by the path with which it includes them, without what the kernel does not need.
     pub headers: Vec<(String, String)>,
     /// What was left out.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<HostCode>,
     /// The constant memory that is a parameter of the kernel now, with its extents.
     pub moved: Vec<(String, Vec<String>)>,
     /// What keeps the source from being read, a sentence for each.

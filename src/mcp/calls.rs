@@ -23,7 +23,7 @@ use crate::domain::record::CaseRecord;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 use crate::evaluated::Evaluated;
-use crate::session::{Answer, Ask, Look, Offer, Standing, Told, Versus};
+use crate::session::{Answer, Answered, Ask, Look, Offer, Standing, Versus};
 use crate::store::{IterationDetail, StoreError};
 
 /// What a tool returns: its result with a short text. The error is a sentence for the client.
@@ -100,9 +100,9 @@ impl Call<'_> {
     }
 
     async fn seen(&self, look: Look) -> Result<Value> {
-        match self.ask(Ask::Look(look)).await?.told? {
-            Told::Seen(value) => Ok(value),
-            Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
+        match self.ask(Ask::Look(look)).await?.result? {
+            Answered::Seen(value) => Ok(value),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -135,9 +135,9 @@ impl Call<'_> {
     }
 
     async fn experiment(&self, asked: OfIteration) -> Result<(Value, String)> {
-        match self.ask(Ask::Experiment(IterationId(asked.iteration))).await?.told? {
-            Told::Seen(value) => Ok(whole(value)),
-            Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
+        match self.ask(Ask::Experiment(IterationId(asked.iteration))).await?.result? {
+            Answered::Seen(value) => Ok(whole(value)),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -150,9 +150,9 @@ impl Call<'_> {
 
     async fn tune(&self, asked: Tune) -> Result<(Value, String)> {
         let Tune { family, configurations } = asked;
-        match self.ask(Ask::Tune { family, configurations }).await?.told? {
-            Told::Seen(value) => Ok((value, "the search has begun: `tune_status` shows what it finds".to_owned())),
-            Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
+        match self.ask(Ask::Tune { family, configurations }).await?.result? {
+            Answered::Seen(value) => Ok((value, "the search has begun: `tune_status` shows what it finds".to_owned())),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -175,16 +175,16 @@ impl Call<'_> {
     }
 
     async fn submit(&self, asked: OfIteration) -> Result<(Value, String)> {
-        match self.ask(Ask::Submit(IterationId(asked.iteration))).await?.told? {
-            Told::Evaluated(iteration, family) => {
+        match self.ask(Ask::Submit(IterationId(asked.iteration))).await?.result? {
+            Answered::Evaluated(iteration, family) => {
                 let (value, text) = self.evaluated(iteration, Some(*family)).await?;
                 Ok((value, format!("{text}\n{}", outcome_of(&self.detail(iteration).await?))))
             }
-            Told::Known(iteration) => {
+            Answered::Known(iteration) => {
                 let (value, text) = self.evaluated(iteration, None).await?;
                 Ok((value, format!("it is the incumbent on each of its cases, and has passed all checks\n{text}")))
             }
-            Told::Seen(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
+            Answered::Seen(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -214,21 +214,21 @@ impl Call<'_> {
                 None => (form(&asked)?, base.as_ref().map_or_else(String::new, |base| base.family.clone())),
             };
             let offer = offer(&asked, (&case, form, &family, over), base.as_ref(), configuration, self.client.clone())?;
-            let (value, text) = match self.ask(Ask::Evaluate(Box::new(offer))).await?.told {
-                Ok(Told::Evaluated(iteration, family)) => {
+            let (value, text) = match self.ask(Ask::Evaluate(Box::new(offer))).await?.result {
+                Ok(Answered::Evaluated(iteration, family)) => {
                     self.server.activity.evaluated.fetch_add(1, Ordering::Relaxed);
                     made = Some(family.name.clone());
                     // All configurations have the reference of the first, and not the first.
                     over = over.or(self.detail(iteration).await?.iteration.hypothesis.reference.iteration());
                     self.evaluated(iteration, Some(*family)).await?
                 }
-                Ok(Told::Known(iteration)) => {
+                Ok(Answered::Known(iteration)) => {
                     let (mut value, text) = self.evaluated(iteration, None).await?;
                     made = value["family"].as_str().map(str::to_owned);
                     value["was_known"] = json!(true);
                     (value, format!("tried before: {text}"))
                 }
-                Ok(Told::Seen(_) | Told::Compared(_)) => return Err(UNEXPECTED.to_owned()),
+                Ok(Answered::Seen(_) | Answered::Compared(_)) => return Err(UNEXPECTED.to_owned()),
                 Err(problem) => {
                     let named = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
                     let of = if named.is_empty() { String::new() } else { format!("{}: ", named.join(",")) };
@@ -325,9 +325,9 @@ impl Call<'_> {
         case: &CaseName,
     ) -> Result<Option<(f64, [f64; 2], f64)>> {
         let versus = Versus { iteration, with, case: case.clone() };
-        match self.ask(Ask::Compare(versus)).await?.told? {
-            Told::Compared(compared) => Ok(compared.and_then(|compared| ratio(&compared, with))),
-            Told::Evaluated(..) | Told::Known(_) | Told::Seen(_) => Err(UNEXPECTED.to_owned()),
+        match self.ask(Ask::Compare(versus)).await?.result? {
+            Answered::Compared(compared) => Ok(compared.and_then(|compared| ratio(&compared, with))),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Seen(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 

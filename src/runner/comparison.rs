@@ -15,10 +15,10 @@ use crate::domain::artifact::Artifact;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::conditions::Conditions;
 use crate::domain::evaluation::Outcome;
+use crate::domain::gpu_state::Load;
 use crate::domain::ids::IterationId;
 use crate::domain::measuring::Measuring;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::state::Load;
 use crate::domain::workload::{Case, Workload};
 
 /// What all participants of a comparison share.

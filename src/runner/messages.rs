@@ -52,7 +52,7 @@ pub enum WorkerRequest {
         /// The participant's number.
         participant: usize,
     },
-    /// Time a plan without checks: a measurement of the device's own ceilings, or an ablated kernel.
+    /// Time a plan without checks: a measurement of the device's own peaks, or an ablated kernel.
     Time(Box<TimeRequest>),
 }
 

@@ -1,11 +1,11 @@
-//! Measures the ceilings of a device with micro-benchmarks that do one thing as fast as the device can.
+//! Measures the peaks of a device with micro-benchmarks that do one thing as fast as the device can.
 //!
-//! Kernels rarely reach ceilings derived from the advertised clocks. A floor from measured ceilings shows how much can
+//! Kernels rarely reach peaks derived from the advertised clocks. A floor from measured peaks shows how much can
 //! really be gained.
 
 pub mod probes;
 
-use self::probes::{Ceiling, Effort, PeakKernel, probes};
+use self::probes::{Effort, Peak, PeakKernel, probes};
 use super::compile::Compiler;
 use super::messages::TimeRequest;
 use super::worker::Worker;
@@ -26,10 +26,10 @@ const MAX_SHARE_OF_DERIVED: f64 = 1.05;
 
 /// The smallest ratio of a measured rate to the derived one, for arithmetic and memory. Below it, the device was not
 /// alone. Consumer GPUs sum in FP32 at half the rate of their kind, which must pass. L2 has no such limit: its derived
-/// ceiling, 64 bytes a clock and multiprocessor, is far from what any L2 delivers to all multiprocessors at once.
+/// peak, 64 bytes a clock and multiprocessor, is far from what any L2 delivers to all multiprocessors at once.
 const MIN_SHARE_OF_DERIVED: f64 = 0.4;
 
-/// Measures the ceilings of the worker's device, which must otherwise be idle. Takes some seconds.
+/// Measures the peaks of the worker's device, which must otherwise be idle. Takes some seconds.
 ///
 /// An implausible rate is replaced by the derived one, and [`Peaks::source`] says so.
 pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, String> {
@@ -44,7 +44,7 @@ pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, 
 
 async fn time(worker: &mut Worker, compiler: &Compiler, probe: &PeakKernel) -> Result<Timing, String> {
     let kernel = probe.plan.launches.first().map_or("", |launch| launch.kernel.as_str());
-    let failed = |problem: String| format!("the ceilings of the device were not measured: `{kernel}`: {problem}");
+    let failed = |problem: String| format!("the peaks of the device were not measured: `{kernel}`: {problem}");
     let (compiler, variant) = (compiler.clone(), variant(probe));
     let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
     let artifact = compiled.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
@@ -59,10 +59,10 @@ pub fn variant(probe: &PeakKernel) -> Variant {
     Variant { family: "peaks".to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
 }
 
-/// Combines the rates of probes with derived ceilings where a rate is missing or implausible.
-fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
+/// Combines the rates of probes with derived peaks where a rate is missing or implausible.
+fn combine(derived: &Peaks, rates: &[(Peak, f64)]) -> Peaks {
     let mut notes = Vec::new();
-    let mut pick = |figure: Ceiling, name: &str, derived: f64, least: f64| {
+    let mut pick = |figure: Peak, name: &str, derived: f64, least: f64| {
         let of_figure = rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate);
         let Some(fastest) = of_figure.max_by(f64::total_cmp) else {
             notes.push(format!("{name} derived, because no kernel measures it"));
@@ -75,14 +75,13 @@ fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
         notes.push(format!("{name} derived, because the measured value was {share:.2} times as high"));
         derived
     };
-    let f16_flops = pick(Ceiling::F16, "FP16 rate", derived.f16_flops, MIN_SHARE_OF_DERIVED);
-    let memory_bytes_per_s =
-        pick(Ceiling::Memory, "memory bandwidth", derived.memory_bytes_per_s, MIN_SHARE_OF_DERIVED);
-    let l2_bytes_per_s = pick(Ceiling::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
+    let f16_flops = pick(Peak::F16, "FP16 rate", derived.f16_flops, MIN_SHARE_OF_DERIVED);
+    let memory_bytes_per_s = pick(Peak::Memory, "memory bandwidth", derived.memory_bytes_per_s, MIN_SHARE_OF_DERIVED);
+    let l2_bytes_per_s = pick(Peak::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
     let fastest = |figure| rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let f32_flops = Peaks::f32_ceiling(fastest(Ceiling::Fma).min(derived.f32_flops), f16_flops);
+    let f32_flops = Peaks::f32_peak(fastest(Peak::Fma).min(derived.f32_flops), f16_flops);
     // Clocks do not determine the cost of a launch, so there is no derived value to compare with.
-    let launches_per_s = fastest(Ceiling::Launch);
+    let launches_per_s = fastest(Peak::Launch);
     let launch_ns = if launches_per_s > 0.0 { 1e9 / launches_per_s } else { derived.launch_ns };
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     let source = format!("measured on this device{notes}");
@@ -93,19 +92,19 @@ fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
 mod tests {
     use super::*;
 
-    /// The derived ceilings of an H200.
+    /// The derived peaks of an H200.
     fn derived() -> Peaks {
         Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0)
     }
 
-    const RATES: [(Ceiling, f64); 7] = [
-        (Ceiling::Memory, 4.1e12),
-        (Ceiling::Memory, 4.3e12),
-        (Ceiling::Memory, 4.0e12),
-        (Ceiling::L2, 5.5e12),
-        (Ceiling::Fma, 65e12),
-        (Ceiling::F16, 900e12),
-        (Ceiling::Launch, 1.25e6),
+    const RATES: [(Peak, f64); 7] = [
+        (Peak::Memory, 4.1e12),
+        (Peak::Memory, 4.3e12),
+        (Peak::Memory, 4.0e12),
+        (Peak::L2, 5.5e12),
+        (Peak::Fma, 65e12),
+        (Peak::F16, 900e12),
+        (Peak::Launch, 1.25e6),
     ];
 
     #[test]
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ceilings_without_a_probe_are_derived() {
+    fn peaks_without_a_probe_are_derived() {
         let peaks = combine(&derived(), &RATES[..5]);
         assert_eq!((peaks.f16_flops, peaks.launch_ns), (derived().f16_flops, 900.0));
         insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, because no kernel measures it");

@@ -8,6 +8,7 @@
 pub mod api;
 pub mod app;
 pub mod check;
+mod conclusion;
 pub mod error;
 mod folder;
 pub mod http;
@@ -18,7 +19,6 @@ mod projects;
 mod readers;
 mod schedule;
 pub mod session;
-mod settle;
 mod single;
 mod supervisor;
 mod verb;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::settle::MAX_WAIT_MS;
+use super::conclusion::MAX_WAIT_MS;
 use crate::domain::submission::{Lane, Submission, SubmissionId, SubmissionState};
 
 /// What the machine has room for.

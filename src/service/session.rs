@@ -10,8 +10,8 @@ use std::process::Stdio;
 use anyhow::{Context, bail};
 use tokio::process::{Child, Command};
 
+use super::conclusion::Exit;
 use super::folder::StateFolder;
-use super::settle::Exit;
 use super::verb::sentence;
 use crate::domain::submission::{Lane, Submission};
 

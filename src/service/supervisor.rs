@@ -9,10 +9,10 @@ use anyhow::Context;
 use tokio::time::sleep;
 
 use super::app::App;
+use super::conclusion::{Exit, Facts, Found, conclusion};
 use super::projects::Served;
 use super::schedule;
 use super::session::{self, Blow};
-use super::settle::{Exit, Facts, Found, settle};
 use crate::domain::ids::SessionId;
 use crate::domain::submission::{Lane, StopRequest, Submission, SubmissionId, SubmissionState};
 
@@ -175,9 +175,9 @@ async fn record(app: &App, id: SubmissionId, exit: Exit) -> anyhow::Result<()> {
         iterations: submission.iterations,
         now_ms: app.clock.now_ms(),
     };
-    let settled = settle(&facts);
-    app.queue.settle(id, &settled).await?;
-    let (state, reason) = (settled.state.name(), settled.reason.unwrap_or_default());
+    let conclusion = conclusion(&facts);
+    app.queue.conclude(id, &conclusion).await?;
+    let (state, reason) = (conclusion.state.name(), conclusion.reason.unwrap_or_default());
     tracing::info!(submission = id.0, state, reason, "a process of a session has ended");
     Ok(())
 }

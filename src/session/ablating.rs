@@ -60,7 +60,7 @@ impl Session<'_> {
         if !is_of_interest || !self.state.setup().device.replays() {
             return Ok(None);
         }
-        let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
-        Ok(Lined::of(self.shelf.compiler(), &kernel.variant).await)
+        let kernel = self.cache.kernel(self.state.setup(), *iteration).await?;
+        Ok(Lined::of(self.cache.compiler(), &kernel.variant).await)
     }
 }

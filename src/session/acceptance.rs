@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::evaluator::{Evaluator, Setback, SharedSanitizer};
 use super::failed_checks::FailedCheck;
+use super::kernel_cache::{CandidateKernel, Kernel};
 use super::setup::SessionSetup;
-use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::op::{Dims, Op, show_dims};

@@ -87,14 +87,14 @@ pub enum Look {
 /// An answer.
 pub struct Answer {
     /// What was asked for. The error is a sentence for the client.
-    pub told: Result<Told, String>,
+    pub result: Result<Answered, String>,
     /// Where the session stands.
     pub standing: Standing,
 }
 
 /// What a client is told.
 #[derive(Clone)]
-pub enum Told {
+pub enum Answered {
     /// A kernel was evaluated, in this iteration.
     Evaluated(IterationId, Box<Family>),
     /// The kernel was evaluated before, in this iteration.

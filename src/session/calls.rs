@@ -146,7 +146,7 @@ impl Calls {
             true => self.ready[place].is_submitted = true,
             false => {
                 if let Some(ready) = self.ready.remove(place) {
-                    self.settle(&ready.model, ready.approach.form, 0.0);
+                    self.credit(&ready.model, ready.approach.form, 0.0);
                     let is_same = |one: &&Finished| one.family == ready.family && one.params == ready.params;
                     let same = history.finished.iter().find(is_same);
                     let timed = same.and_then(|one| Some((one.iteration, one.time_ns(&ready.approach.case)?)));
@@ -273,7 +273,7 @@ impl Calls {
         } else if is_unknown {
             self.retry(begun);
         } else if let Some(approach) = begun.subject.approach() {
-            self.settle(&begun.model, approach.form, 0.0);
+            self.credit(&begun.model, approach.form, 0.0);
             self.note_failure(&begun.subject, &format!("the call failed ({kind}): {message}"));
         }
     }
@@ -307,7 +307,7 @@ impl Calls {
         if let Ok(code) = &code
             && !code.skip.trim().is_empty()
         {
-            self.settle(&begun.model, approach.form, 0.0);
+            self.credit(&begun.model, approach.form, 0.0);
             self.failed_attempt(approach.claim.clone(), format!("you left it out: {}", code.skip.trim()));
             return None;
         }
@@ -346,7 +346,7 @@ impl Calls {
             match made {
                 Ok(made) => drop(self.take_configuration(begun, &approach, made)),
                 Err(problem) => {
-                    self.settle(&begun.model, approach.form, 0.0);
+                    self.credit(&begun.model, approach.form, 0.0);
                     self.failed_attempt(approach.claim.clone(), problem);
                 }
             }
@@ -382,7 +382,7 @@ impl Calls {
         self.failed_attempt(approach.claim.clone(), problem.clone());
         let round = begun.subject.round() + 1;
         if round > rounds {
-            self.settle(&begun.model, approach.form, 0.0);
+            self.credit(&begun.model, approach.form, 0.0);
             return;
         }
         let subject = CallSubject::Repair { approach: Box::new(approach.clone()), answer, problem, iteration, round };
@@ -402,10 +402,10 @@ impl Calls {
     }
 
     /// Counts what an approach has gained at last.
-    fn settle(&mut self, model: &str, form: Form, ln_gain: f64) {
+    fn credit(&mut self, model: &str, form: Form, ln_gain: f64) {
         let (of_model, of_form) = (self.worth.entry(model.to_owned()), self.worth_of_forms.entry(form));
         for worth in [of_model.or_default(), of_form.or_default()] {
-            worth.settled += 1;
+            worth.concluded += 1;
             worth.ln_gain += ln_gain.max(0.0);
         }
     }
@@ -422,7 +422,7 @@ impl Calls {
         if form == Form::Parameters || begun.purpose != Why::Screening || concluded.outcome != Outcome::Measured {
             return;
         }
-        let of_case = concluded.findings.iter().find(|found| found.case == begun.hypothesis.case);
+        let of_case = concluded.case_results.iter().find(|found| found.case == begun.hypothesis.case);
         let own_ns = of_case.and_then(|found| found.best_timing()).map(|timing| timing.median_ns);
         let ln_gain = fastest_ns.zip(own_ns).map_or(0.0, |(before, own)| (before / own).ln());
         for worth in [self.worth.entry(model).or_default(), self.worth_of_forms.entry(form).or_default()] {
@@ -466,10 +466,10 @@ impl Calls {
         }
         let Some(tried) = self.tried.get(&begun.iteration).cloned() else { return };
         if concluded.outcome == Outcome::Measured {
-            let of_case = concluded.findings.iter().find(|found| found.case == tried.approach.case);
+            let of_case = concluded.case_results.iter().find(|found| found.case == tried.approach.case);
             let own_ns = of_case.and_then(|found| found.best_timing()).map(|timing| timing.median_ns);
             let gain = fastest_ns.zip(own_ns).map_or(0.0, |(before, own)| (before / own).ln());
-            self.settle(&tried.model, tried.approach.form, gain);
+            self.credit(&tried.model, tried.approach.form, gain);
             return;
         }
         let outcome = &concluded.outcome;
@@ -484,7 +484,7 @@ impl Calls {
                 self.correct(&asked, &tried.approach, call, problem, Some(begun.iteration), rounds);
             }
             _ => {
-                self.settle(&tried.model, tried.approach.form, 0.0);
+                self.credit(&tried.model, tried.approach.form, 0.0);
                 self.failed_attempt(tried.approach.claim, problem);
             }
         }
@@ -502,14 +502,14 @@ fn existing<'a>(setup: &'a SessionSetup, history: &'a History, approach: &Approa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::synthetic::{CASES, Told, setup};
+    use crate::session::synthetic::{CASES, Scenario, setup};
 
     /// Both approaches promise something when they are planned. Then a variant takes half of the time.
     #[test]
     fn code_is_not_asked_for_once_it_can_no_longer_be_the_fastest() {
         let mut setup = setup();
         setup.options.llm.sends_source = true;
-        let mut told = Told::new(setup.clone());
+        let mut told = Scenario::new(setup.clone());
         told.screened(0, Why::Initial, [100, 100]);
         let approach = |claim: &str, case: &str, most: f64| {
             serde_json::json!({

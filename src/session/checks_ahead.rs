@@ -48,7 +48,7 @@ impl Session<'_> {
         let Some(sanitizer) = self.sanitizer.clone() else { return Ok(()) };
         let Some((iteration, case)) = self.checks_ahead.next(&self.state) else { return Ok(()) };
         let setup = self.state.shared_setup();
-        let kernel = self.shelf.kernel(&setup, iteration).await?;
+        let kernel = self.cache.kernel(&setup, iteration).await?;
         self.checks_ahead.begun.insert(kernel.variant.hash.clone());
         self.checks_ahead.running = Some(tokio::spawn(async move {
             let Ok(case) = setup.workload.case(&case) else { return };

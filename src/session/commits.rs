@@ -7,8 +7,8 @@ use std::time::Instant;
 use super::Session;
 use super::case_state::{Candidate, Uncommitted};
 use super::event::Event;
+use super::kernel_cache::Kernel;
 use super::setup::SessionSetup;
-use super::shelf::Kernel;
 use super::state::SessionState;
 use super::target::{NoCommit, Target};
 use crate::domain::comparison::Role;
@@ -152,7 +152,7 @@ impl Session<'_> {
 
     async fn keep(&mut self, case: &CaseName, winner: Uncommitted) -> anyhow::Result<()> {
         let Uncommitted { candidate, previous } = winner;
-        let kernel = self.shelf.kernel(self.state.setup(), candidate.iteration).await?;
+        let kernel = self.cache.kernel(self.state.setup(), candidate.iteration).await?;
         let earlier = self.earlier(&candidate);
         let Some(winner) = self::winner(self.id, &self.state, &kernel, &candidate, previous.as_ref()) else {
             return Ok(());

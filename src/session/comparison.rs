@@ -5,15 +5,15 @@ use std::time::Instant;
 use anyhow::Context;
 
 use super::evaluator::{Evaluator, Setback};
-use super::shelf::{CandidateKernel, Shelf};
+use super::kernel_cache::{CandidateKernel, KernelCache};
 use super::state::SessionState;
 use crate::domain::check::Check;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::evaluation::Outcome;
 use crate::domain::floor::floor_ns;
+use crate::domain::gpu_state::Load;
 use crate::domain::journal::Disqualified;
 use crate::domain::measuring::Measuring;
-use crate::domain::state::Load;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Extent, Terms, with_control};
 use crate::runner::inputs;
@@ -34,7 +34,7 @@ impl Evaluator {
     pub async fn compare(
         &mut self,
         state: &SessionState,
-        shelf: &mut Shelf,
+        cache: &mut KernelCache,
         challenger: &CandidateKernel,
         mut others: Others,
         extent: Extent,
@@ -45,7 +45,7 @@ impl Evaluator {
         self.baseline.take_if(|process| process.pid().is_none());
         let has_backend = state.case(case).is_some_and(|case| case.backend().is_some());
         if self.baseline.is_none() || !has_backend {
-            let stand_in = stand_in(state, shelf, challenger).await?;
+            let stand_in = stand_in(state, cache, challenger).await?;
             others.extend(stand_in.map(|participant| (Role::Baseline, participant)));
         }
         loop {
@@ -175,7 +175,7 @@ impl CandidateKernel {
 /// Returns the initial kernel of a case that stands in for a missing baseline, if there is time for it.
 async fn stand_in(
     state: &SessionState,
-    shelf: &mut Shelf,
+    cache: &mut KernelCache,
     challenger: &CandidateKernel,
 ) -> anyhow::Result<Option<CandidateKernel>> {
     let measuring = &state.setup().options.measuring;
@@ -186,7 +186,7 @@ async fn stand_in(
         sample_ns.is_some_and(affordable) && initial.hash != challenger.candidate.hash
     });
     match initial {
-        Some(initial) => shelf.candidate_kernel(state.setup(), initial.clone()).await.map(Some),
+        Some(initial) => cache.candidate_kernel(state.setup(), initial.clone()).await.map(Some),
         None => Ok(None),
     }
 }

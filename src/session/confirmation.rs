@@ -4,7 +4,7 @@ use anyhow::Context;
 
 use super::Session;
 use super::case_state::Candidate;
-use super::decide::Due;
+use super::decide::ConfirmationDue;
 use super::pipeline::Compiled;
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
@@ -13,13 +13,13 @@ use crate::domain::proposal::Proposal;
 
 impl Session<'_> {
     /// Prepares a confirmation that is due.
-    pub(super) async fn confirmation(&mut self, due: &Due) -> anyhow::Result<Compiled> {
+    pub(super) async fn confirmation(&mut self, due: &ConfirmationDue) -> anyhow::Result<Compiled> {
         let (iteration, case) = due.candidates.first().context("Failed to find what to confirm")?;
         let hypothesis = self.claim(*iteration, case).context("Failed to find what to confirm")?;
-        let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
+        let kernel = self.cache.kernel(self.state.setup(), *iteration).await?;
         let mut requests = Vec::new();
         for (iteration, case) in &due.candidates {
-            let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
+            let kernel = self.cache.kernel(self.state.setup(), *iteration).await?;
             requests.extend(kernel.requests.iter().find(|request| request.case.name == *case).cloned());
         }
         let proposal = Proposal {

@@ -127,7 +127,7 @@ pub(super) enum Confirming {
 
 /// The state of the clock, the user, the compilers and the baselines.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Moment {
+pub(super) struct LoopInputs {
     /// The clock.
     pub time: Time,
     /// How often the user has asked the session to stop.
@@ -167,7 +167,7 @@ pub(super) enum Action {
         within: Duration,
     },
     /// Confirm a candidate.
-    Confirm(Due),
+    Confirm(ConfirmationDue),
     /// Time a variant on more or less work than a case has.
     Experiment(ExperimentDue),
     /// Time a step on the path between two configurations.
@@ -200,19 +200,19 @@ impl Action {
 
 /// A confirmation that is due: of one variant, on every case where it is the candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Due {
+pub(super) struct ConfirmationDue {
     /// The iteration that screened it and the case, in the workload's order.
     pub candidates: Vec<(IterationId, CaseName)>,
 }
 
 /// Decides what to do next.
-pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) -> Action {
-    match (phase, moment.interrupts) {
+pub(super) fn next_action(state: &SessionState, phase: &Phase, inputs: &LoopInputs) -> Action {
+    match (phase, inputs.interrupts) {
         (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice".into()),
         (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted".into()),
-        (Phase::Search, 0) => until_baselines(search(state, moment), moment),
+        (Phase::Search, 0) => until_baselines(search(state, inputs), inputs),
         (Phase::Finals { queue, held, reason }, 0) => {
-            let time = &moment.time;
+            let time = &inputs.time;
             let profile = || state.incumbent_profile(time).map(Action::Profile);
             let baselines =
                 || Some(state.baselines_profile(time)).filter(|due| !due.is_empty()).map(Action::ProfileBaselines);
@@ -225,25 +225,25 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
                 (false, false) => ablation(),
                 (true, false) => None,
             };
-            due.unwrap_or_else(|| settle(state, queue.front(), *held, reason, time))
+            due.unwrap_or_else(|| closing_action(state, queue.front(), *held, reason, time))
         }
     }
 }
 
 /// Returns how many variants may be proposed while the device evaluates the one that has just left the queue. What follows
 /// from that evaluation is known one proposal later, and the device need not wait for the proposer.
-pub(super) fn room_meanwhile(state: &SessionState, moment: &Moment) -> usize {
-    let is_possible = draws_meanwhile(state, moment) && !moment.under_way.is_dry;
+pub(super) fn room_meanwhile(state: &SessionState, inputs: &LoopInputs) -> usize {
+    let is_possible = draws_meanwhile(state, inputs) && !inputs.under_way.is_dry;
     // The one that has just left the queue has begun.
     let begun = state.meter().finished() + state.in_flight().max(1);
     let depth = if is_possible { depth(state, begun) } else { 0 };
-    depth.saturating_sub(moment.under_way.proposals)
+    depth.saturating_sub(inputs.under_way.proposals)
 }
 
 /// Returns whether the proposer is asked while the device evaluates. Modelled times take so long that this would gain
 /// nothing.
-fn draws_meanwhile(state: &SessionState, moment: &Moment) -> bool {
-    let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state, moment.under_way.proposals);
+fn draws_meanwhile(state: &SessionState, inputs: &LoopInputs) -> bool {
+    let has_models = inputs.may_ask || state.calls().open().len() > 0 || is_turn(state, inputs.under_way.proposals);
     state.setup().samples_times() && !has_models
 }
 
@@ -262,9 +262,9 @@ pub(super) fn iterations_left(state: &SessionState) -> u64 {
 
 /// Returns whether the proposer is asked now. After suggestions without prospects, what is compiled is evaluated first. While
 /// compilers work, others are drawn, unless the order of proposals must not depend on how long a compilation takes.
-fn may_draw(state: &SessionState, moment: &Moment) -> bool {
-    let most = if draws_meanwhile(state, moment) { 1 } else { MOST_LEFT_OUT };
-    let UnderWay { proposals, is_dry, left_out, is_ready, .. } = moment.under_way;
+fn may_draw(state: &SessionState, inputs: &LoopInputs) -> bool {
+    let most = if draws_meanwhile(state, inputs) { 1 } else { MOST_LEFT_OUT };
+    let UnderWay { proposals, is_dry, left_out, is_ready, .. } = inputs.under_way;
     let waits = !is_ready && state.setup().takes_any_order();
     !is_dry && (proposals == 0 || left_out < most || waits)
 }
@@ -284,24 +284,24 @@ pub(super) enum ForLanes {
 }
 
 /// Returns what is done for the lanes of which some are `idle`, whatever home does.
-pub(super) fn for_lanes(state: &SessionState, moment: &Moment, idle: usize) -> ForLanes {
+pub(super) fn for_lanes(state: &SessionState, inputs: &LoopInputs, idle: usize) -> ForLanes {
     let budget = &state.setup().options.budget;
-    let (time, under_way, closing_time) = (&moment.time, moment.under_way, state.closing_time());
+    let (time, under_way, closing_time) = (&inputs.time, inputs.under_way, state.closing_time());
     let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: state.in_flight() };
-    if moment.interrupts > 0 || state.meter().exhausted(budget, time, &kept).is_some() {
+    if inputs.interrupts > 0 || state.meter().exhausted(budget, time, &kept).is_some() {
         return ForLanes::Wait;
     }
     if idle > 0 && under_way.is_ready {
         return ForLanes::Screen { within: state.meter().left(budget, time, closing_time) };
     }
     let has_room = under_way.proposals < depth(state, state.meter().finished() + state.in_flight());
-    if has_room && may_draw(state, moment) { ForLanes::Propose } else { ForLanes::Wait }
+    if has_room && may_draw(state, inputs) { ForLanes::Propose } else { ForLanes::Wait }
 }
 
 /// Returns what is done while the baselines are unknown, given what the search does next. They are timed once their program
 /// waits for requests, and before the search would end or wait.
-fn until_baselines(action: Action, moment: &Moment) -> Action {
-    match (moment.baselines, &action) {
+fn until_baselines(action: Action, inputs: &LoopInputs) -> Action {
+    match (inputs.baselines, &action) {
         (Baselines::Started, _)
         | (
             Baselines::Starting,
@@ -311,29 +311,29 @@ fn until_baselines(action: Action, moment: &Moment) -> Action {
     }
 }
 
-fn search(state: &SessionState, moment: &Moment) -> Action {
+fn search(state: &SessionState, inputs: &LoopInputs) -> Action {
     let options = &state.setup().options;
-    let (time, under_way) = (&moment.time, moment.under_way);
+    let (time, under_way) = (&inputs.time, inputs.under_way);
     let closing_time = state.closing_time();
     let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: 0 };
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
         return Action::EndSearch(stop.reason().into());
     }
-    match moment.clients {
+    match inputs.clients {
         Clients::Gone => return Action::EndSearch("its clients have ended it".into()),
         Clients::Present { has_submitted: true } => return Action::ConfirmSubmitted,
         Clients::Present { has_submitted: false } | Clients::None => {}
     }
-    if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
+    if let Some(due) = question_due(state, time, under_way.initial, inputs.may_ask) {
         return Action::Ask(due);
     }
     if under_way.proposals < depth(state, state.meter().finished() + state.in_flight())
-        && (may_draw(state, moment) || is_turn(state, under_way.proposals))
+        && (may_draw(state, inputs) || is_turn(state, under_way.proposals))
     {
         return Action::Propose;
     }
-    if moment.baselines == Baselines::Known
-        && let Some(action) = beside_the_search(state, moment, closing_time)
+    if inputs.baselines == Baselines::Known
+        && let Some(action) = beside_the_search(state, inputs, closing_time)
     {
         return action;
     }
@@ -341,10 +341,10 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if under_way.proposals == 0 && state.calls().open().len() > 0 {
         return Action::AwaitAnswer { within };
     }
-    if under_way.proposals == 0 && moment.clients != Clients::None {
+    if under_way.proposals == 0 && inputs.clients != Clients::None {
         return Action::AwaitRequest { within };
     }
-    if let Some(reason) = not_worth_it(state, moment, within) {
+    if let Some(reason) = not_worth_it(state, inputs, within) {
         return Action::EndSearch(Reason { text: reason.into(), early: Some(EarlyEnd::TooLittleLeft) });
     }
     if under_way.proposals == 0 {
@@ -354,9 +354,9 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
 }
 
 /// Returns what is due beside the screening of variants: a confirmation, a profile or an experiment.
-fn beside_the_search(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Action> {
-    let (time, under_way) = (&moment.time, moment.under_way);
-    if let Some(due) = due_confirmation(state, moment, closing_time) {
+fn beside_the_search(state: &SessionState, inputs: &LoopInputs, closing_time: Duration) -> Option<Action> {
+    let (time, under_way) = (&inputs.time, inputs.under_way);
+    if let Some(due) = due_confirmation(state, inputs, closing_time) {
         return Some(Action::Confirm(due));
     }
     if under_way.initial > 0 {
@@ -371,21 +371,27 @@ fn beside_the_search(state: &SessionState, moment: &Moment, closing_time: Durati
 
 /// Returns why the rest of the budget is not worth spending, if it is not. A number of iterations is what the user wants
 /// tried, so it is. Language models may have ideas that no earlier try tells of.
-fn not_worth_it(state: &SessionState, moment: &Moment, left: Duration) -> Option<String> {
+fn not_worth_it(state: &SessionState, inputs: &LoopInputs, left: Duration) -> Option<String> {
     let options = &state.setup().options;
-    let has_clients = moment.clients != Clients::None;
-    let has_ideas = has_clients || moment.under_way.initial > 0 || moment.may_ask || state.calls().open().len() > 0;
+    let has_clients = inputs.clients != Clients::None;
+    let has_ideas = has_clients || inputs.under_way.initial > 0 || inputs.may_ask || state.calls().open().len() > 0;
     let is_settled = state.cases().all(|(_, case)| case.best_candidate.is_none());
     if options.min_gain == 0.0 || options.budget.max_iterations.is_some() || has_ideas || !is_settled {
         return None;
     }
-    let forecast = state.forecast(&moment.time, left)?;
+    let forecast = state.forecast(&inputs.time, left)?;
     (forecast.gain < options.min_gain).then(|| forecast.reason(options.min_gain))
 }
 
 /// A final that settles a case may end after the budget, but not after the hard end. One that begins after the budget
 /// has to be the first.
-fn settle(state: &SessionState, next: Option<&(Need, CaseName)>, held: bool, reason: &Reason, time: &Time) -> Action {
+fn closing_action(
+    state: &SessionState,
+    next: Option<&(Need, CaseName)>,
+    held: bool,
+    reason: &Reason,
+    time: &Time,
+) -> Action {
     let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason.clone()) };
     match skipped(state, *need, held, state.final_time(case), time) {
         Some(reason) => Action::SkipFinal(case.clone(), reason),
@@ -412,11 +418,11 @@ fn skipped(state: &SessionState, need: Need, held: bool, takes: Duration, time: 
 
 /// Returns what may be done to confirm a variant. A comparison may begin if there is time left beside the finals, and if a
 /// confirmation as long as those before ends before the session has to.
-pub(super) fn confirming(state: &SessionState, moment: &Moment) -> Confirming {
-    let left = state.meter().left(&state.setup().options.budget, &moment.time, state.closing_time());
-    let until = state.meter().elapsed(&moment.time) + state.meter().confirmation_time();
-    match moment.baselines {
-        _ if moment.interrupts > 0 || left.is_zero() || until > state.hard_end() => Confirming::No,
+pub(super) fn confirming(state: &SessionState, inputs: &LoopInputs) -> Confirming {
+    let left = state.meter().left(&state.setup().options.budget, &inputs.time, state.closing_time());
+    let until = state.meter().elapsed(&inputs.time) + state.meter().confirmation_time();
+    match inputs.baselines {
+        _ if inputs.interrupts > 0 || left.is_zero() || until > state.hard_end() => Confirming::No,
         Baselines::Known => Confirming::Compare,
         Baselines::Starting | Baselines::Started => Confirming::Accept,
     }
@@ -430,19 +436,19 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 /// Returns the next confirmation that is due, of one variant on all cases where it is the candidate.
 ///
 /// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
-/// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it is the
+/// inputs. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it is the
 /// case's committed winner, or its first to be ahead of the baseline, when it needs the rest of the budget, or when
 /// nothing else is left to do. Confirmations have a share of the time.
-fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
-    if confirming(state, moment) == Confirming::No {
+fn due_confirmation(state: &SessionState, inputs: &LoopInputs, closing_time: Duration) -> Option<ConfirmationDue> {
+    if confirming(state, inputs) == Confirming::No {
         return None;
     }
     // While clients think, nothing is under way, and more may come.
-    let is_idle = moment.under_way.proposals == 0 && moment.clients == Clients::None;
-    let pressed = is_idle || is_pressed(state, &moment.time, closing_time);
+    let is_idle = inputs.under_way.proposals == 0 && inputs.clients == Clients::None;
+    let pressed = is_idle || is_pressed(state, &inputs.time, closing_time);
     // There may be a faster family.
-    let waits = moment.under_way.initial > 0 && !pressed;
-    if !pressed && is_share_used(state, &moment.time) {
+    let waits = inputs.under_way.initial > 0 && !pressed;
+    if !pressed && is_share_used(state, &inputs.time) {
         return None;
     }
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
@@ -453,7 +459,7 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
         if state.best_candidate(name).is_some_and(|best| state.is_committed_winner(name, best)) {
             return true;
         }
-        let is_early = moment.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement);
+        let is_early = inputs.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement);
         let best_candidate = case.and_then(|case| case.best_candidate.as_ref()).filter(|_| !waits && !is_early);
         let is_settled = |best_candidate: &BestCandidate| state.meter().finished() >= best_candidate.since + settled;
         best_candidate.is_some_and(|best_candidate| {
@@ -467,7 +473,7 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     let candidates = cases()
         .filter_map(|case| Some((state.best_candidate(case)?, case)))
         .filter(|(best_candidate, _)| best_candidate.hash == *hash);
-    Some(Due {
+    Some(ConfirmationDue {
         candidates: candidates.map(|(best_candidate, case)| (best_candidate.iteration, case.clone())).collect(),
     })
 }

@@ -78,11 +78,11 @@ fn code(image: &[u8], request: &CaseRequest) -> Option<blake3::Hash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::synthetic::{CASES, Told, compiled, evaluation, measurement, setup};
+    use crate::session::synthetic::{CASES, Scenario, compiled, evaluation, measurement, setup};
 
     #[test]
     fn machine_code_that_was_timed_is_not_timed_again() {
-        let told = Told::new(setup());
+        let told = Scenario::new(setup());
         let times = |cases: &[&str]| cases.iter().map(|case| measurement(case, 100, None)).collect();
         let is_pruned = |duplicates: &Duplicates, one: &Compiled| duplicates.of(one).is_some();
         let (mut first, same, mut other) = (compiled(&told, 0), compiled(&told, 1), compiled(&told, 1));

@@ -12,10 +12,10 @@ use super::decide::Confirming;
 use super::duplicates::Duplicates;
 use super::failed_checks::FailedChecks;
 use super::first_looks::FirstLooks;
+use super::kernel_cache::{CandidateKernel, Kernel, KernelCache};
 use super::pipeline::{Assessed, Compiled};
 use super::proven::Proven;
 use super::screening::{self, Prepared};
-use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
@@ -133,7 +133,7 @@ impl Evaluator {
     pub async fn evaluate(
         &mut self,
         state: &SessionState,
-        shelf: &mut Shelf,
+        cache: &mut KernelCache,
         iteration: IterationId,
         assessed: &Assessed,
         within: Duration,
@@ -145,7 +145,7 @@ impl Evaluator {
             Prepared::Trial(trial) => trial.run(&mut self.worker).await.context("Failed to evaluate a variant")?,
         };
         self.steps.screening_s += begun.elapsed().as_secs_f64();
-        self.finish(state, shelf, (iteration, &assessed.compiled), evaluation, confirming).await
+        self.finish(state, cache, (iteration, &assessed.compiled), evaluation, confirming).await
     }
 
     /// Does what follows when a variant was screened, here or on another device: explains what is wrong, takes a first look, and
@@ -153,7 +153,7 @@ impl Evaluator {
     pub async fn finish(
         &mut self,
         state: &SessionState,
-        shelf: &mut Shelf,
+        cache: &mut KernelCache,
         (iteration, compiled): (IterationId, &Compiled),
         mut evaluation: Evaluation,
         confirming: impl Fn() -> Confirming,
@@ -176,7 +176,7 @@ impl Evaluator {
                 }
                 let candidate = kernel.candidate(iteration, evaluation.measurements[place].clone());
                 let Some(due) = due(state, candidate, purpose, &confirming) else { continue };
-                match self.confirm(state, shelf, kernel, due, &mut disqualified).await {
+                match self.confirm(state, cache, kernel, due, &mut disqualified).await {
                     Ok(comparison) => {
                         comparison
                             .into_iter()
@@ -197,19 +197,19 @@ impl Evaluator {
     async fn confirm(
         &mut self,
         state: &SessionState,
-        shelf: &mut Shelf,
+        cache: &mut KernelCache,
         kernel: &Arc<Kernel>,
-        due: Due<'_>,
+        due: ToConfirm<'_>,
         disqualified: &mut Vec<Disqualified>,
     ) -> Result<Option<Comparison>, Setback> {
         let challenger = CandidateKernel::new(kernel, due.candidate)?;
         let accepted = (challenger.candidate.hash.clone(), challenger.case().to_owned());
         let incumbent = due.incumbent;
         if self.accepted_early.remove(&accepted) {
-            return self.compare_with_incumbent(state, shelf, &challenger, incumbent, disqualified).await;
+            return self.compare_with_incumbent(state, cache, &challenger, incumbent, disqualified).await;
         }
         let sanitized = Self::sanitized(self.sanitizer.clone(), state, &challenger);
-        let on_device = self.accept_and_compare(state, shelf, &challenger, incumbent, disqualified);
+        let on_device = self.accept_and_compare(state, cache, &challenger, incumbent, disqualified);
         let (on_device, sanitized) = tokio::join!(on_device, sanitized);
         let (compared, ended) = on_device?;
         self.steps.sanitizer_s += ended.elapsed().as_secs_f64();
@@ -225,13 +225,13 @@ impl Evaluator {
     async fn accept_and_compare(
         &mut self,
         state: &SessionState,
-        shelf: &mut Shelf,
+        cache: &mut KernelCache,
         challenger: &CandidateKernel,
         incumbent: Option<&Candidate>,
         disqualified: &mut Vec<Disqualified>,
     ) -> Result<(Option<Comparison>, Instant), Setback> {
         self.accept(state, challenger).await?;
-        let compared = self.compare_with_incumbent(state, shelf, challenger, incumbent, disqualified).await?;
+        let compared = self.compare_with_incumbent(state, cache, challenger, incumbent, disqualified).await?;
         Ok((compared, Instant::now()))
     }
 
@@ -239,7 +239,7 @@ impl Evaluator {
     async fn compare_with_incumbent(
         &mut self,
         state: &SessionState,
-        shelf: &mut Shelf,
+        cache: &mut KernelCache,
         challenger: &CandidateKernel,
         incumbent: Option<&Candidate>,
         disqualified: &mut Vec<Disqualified>,
@@ -247,14 +247,14 @@ impl Evaluator {
         let Some(incumbent) = incumbent else { return Ok(None) };
         let mut others = Vec::new();
         if !challenger.candidate.is_far_ahead_of(incumbent) {
-            others.push((Role::Incumbent, shelf.candidate_kernel(state.setup(), incumbent.clone()).await?));
+            others.push((Role::Incumbent, cache.candidate_kernel(state.setup(), incumbent.clone()).await?));
         }
-        self.compare(state, shelf, challenger, others, Extent::default(), disqualified).await.map(Some)
+        self.compare(state, cache, challenger, others, Extent::default(), disqualified).await.map(Some)
     }
 }
 
 /// A variant that is due to be confirmed on a case.
-struct Due<'s> {
+struct ToConfirm<'s> {
     candidate: Candidate,
     /// The variant to compare it with. None where times are modelled, or while the baselines are unknown.
     incumbent: Option<&'s Candidate>,
@@ -267,7 +267,7 @@ fn due<'s>(
     candidate: Candidate,
     purpose: Purpose,
     confirming: impl Fn() -> Confirming,
-) -> Option<Due<'s>> {
+) -> Option<ToConfirm<'s>> {
     if purpose == Purpose::Experiment || state.setup().device.time_source() == TimeSource::Recorded {
         // Nothing can be checked of a recording.
         return None;
@@ -275,7 +275,7 @@ fn due<'s>(
     if !state.setup().samples_times() {
         // The evaluation has modelled its time once more.
         let is_confirmed = candidate.measurement.confirmation.is_some();
-        return is_confirmed.then_some(Due { candidate, incumbent: None });
+        return is_confirmed.then_some(ToConfirm { candidate, incumbent: None });
     }
     let case = &candidate.measurement.case;
     let screening = candidate.measurement.screening.as_ref()?;
@@ -293,7 +293,7 @@ fn due<'s>(
         Confirming::No => None,
         // The baseline's error is the limit of its own.
         Confirming::Accept if state.setup().is_limited_by_baseline() => None,
-        Confirming::Accept => Some(Due { candidate, incumbent: None }),
-        Confirming::Compare => Some(Due { candidate, incumbent: Some(incumbent) }),
+        Confirming::Accept => Some(ToConfirm { candidate, incumbent: None }),
+        Confirming::Compare => Some(ToConfirm { candidate, incumbent: Some(incumbent) }),
     }
 }

@@ -27,7 +27,7 @@ impl Session<'_> {
         let request = planning::of_case(family, params, case, &setup.workload, &setup.device, model_flop);
         let specialization = family.specialization(case);
         let (variant, artifact) = if specialization == family.specialization(original) {
-            let kernel = self.shelf.kernel(setup, scaling.of).await?;
+            let kernel = self.cache.kernel(setup, scaling.of).await?;
             (kernel.variant.clone(), Ok(kernel.artifact.clone()))
         } else {
             self.pipeline.compile(family, &specialization, setup.workload.dtype, params).await?

@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 
 use super::Session;
 use super::findings::{self, Evidence};
+use super::kernel_cache::{Kernel, Loader};
 use super::setup::SessionSetup;
-use super::shelf::{Kernel, Loader};
 use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::Finished;
@@ -181,12 +181,12 @@ impl Session<'_> {
     pub(super) fn ask_why(&mut self, begun: &Begun, concluded: &Concluded, kernel: &Arc<Kernel>) {
         let setup = self.state.shared_setup();
         let headroom = |request: &CaseRequest| {
-            let found = concluded.findings.iter().find(|found| found.case == request.case.name)?;
+            let found = concluded.case_results.iter().find(|found| found.case == request.case.name)?;
             let ns = found.best_timing()?.median_ns;
             Some(ns / floor_ns(&setup.workload, &request.case, &setup.device))
         };
         let won = |request: &&CaseRequest| {
-            let mut found = concluded.findings.iter().filter(|found| found.case == request.case.name);
+            let mut found = concluded.case_results.iter().filter(|found| found.case == request.case.name);
             found.any(|found| found.verdict == Some(Verdict::Improved))
         };
         let wanted: Vec<&CaseRequest> = match begun.purpose {
@@ -220,7 +220,7 @@ impl Session<'_> {
     pub(super) fn ask_about_winner(&mut self, case: &CaseName) {
         let Some(winner) = self.state.incumbent(case) else { return };
         let (iteration, hash, case) = (winner.iteration, winner.hash.clone(), case.clone());
-        let job = Job { role: Role::Winner, iteration, hash, case, source: Source::Recorded(self.shelf.loader()) };
+        let job = Job { role: Role::Winner, iteration, hash, case, source: Source::Recorded(self.cache.loader()) };
         self.explanations.ask(job, &self.state.shared_setup());
     }
 
@@ -245,7 +245,7 @@ impl Session<'_> {
     /// Asks for the counts of the variant of an earlier iteration on a case.
     fn ask_about_counts(&mut self, iteration: IterationId, case: &CaseName) {
         let Some(hash) = self.state.history().iteration(iteration).map(|one| one.hash.clone()) else { return };
-        let source = Source::Recorded(self.shelf.loader());
+        let source = Source::Recorded(self.cache.loader());
         let job = Job { role: Role::Counted, iteration, hash, case: case.clone(), source };
         self.explanations.ask(job, &self.state.shared_setup());
     }
@@ -253,7 +253,7 @@ impl Session<'_> {
     /// Asks why the best variant of another family than the incumbent's takes its time on a case.
     fn ask_about_rival(&mut self, case: &CaseName) {
         let Some((_, rival)) = self.rivals(case).into_iter().next() else { return };
-        let (iteration, hash, source) = (rival.iteration, rival.hash.clone(), Source::Recorded(self.shelf.loader()));
+        let (iteration, hash, source) = (rival.iteration, rival.hash.clone(), Source::Recorded(self.cache.loader()));
         let job = Job { role: Role::Rival, iteration, hash, case: case.clone(), source };
         self.explanations.ask(job, &self.state.shared_setup());
     }

@@ -17,9 +17,9 @@ use super::Session;
 use super::decide::{ForLanes, for_lanes};
 use super::evaluator::Evaluated;
 use super::iteration::Screening;
+use super::kernel_cache::Kernel;
 use super::lanes::{Back, Underway};
 use super::pipeline::Assessed;
-use super::shelf::Kernel;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::journal::Begun;
 use crate::domain::phase::StepTimes;
@@ -41,7 +41,7 @@ impl Session<'_> {
         others_wait: bool,
     ) -> anyhow::Result<Option<Evaluated>> {
         let at_home = self.at_home_now(others_wait);
-        let (evaluator, state, mut shelf) = (Arc::clone(&self.evaluator), self.state.clone(), self.shelf.clone());
+        let (evaluator, state, mut cache) = (Arc::clone(&self.evaluator), self.state.clone(), self.cache.clone());
         let (begun, assessed) = (Arc::clone(begun), Arc::clone(assessed));
         let deadline = self.deadline.clone();
         let (_awaited, dropped) = oneshot::channel::<Infallible>();
@@ -49,7 +49,7 @@ impl Session<'_> {
         let home = tokio::task::spawn_blocking(move || {
             runtime.block_on(async {
                 let mut evaluator = evaluator.lock().await;
-                let work = at_home.work(&mut evaluator, (&state, &mut shelf), (&begun, &assessed), screening);
+                let work = at_home.work(&mut evaluator, (&state, &mut cache), (&begun, &assessed), screening);
                 tokio::select! {
                     done = deadline.within(work) => done.transpose(),
                     _ = dropped => Ok(None),
@@ -160,7 +160,7 @@ impl Session<'_> {
     }
 
     fn for_lanes(&self) -> ForLanes {
-        for_lanes(&self.state, &self.moment(), self.lanes.idle())
+        for_lanes(&self.state, &self.inputs(), self.lanes.idle())
     }
 
     /// Hands the next compiled variant to a lane. Returns false if only home may evaluate it.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::shelf::Kernel;
+use super::kernel_cache::Kernel;
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};

@@ -226,14 +226,14 @@ impl Best<'_> {
 mod tests {
     use super::*;
     use crate::domain::origin::Purpose;
-    use crate::session::synthetic::{CASES, Told, setup};
+    use crate::session::synthetic::{CASES, Scenario, setup};
 
     #[test]
     fn a_committed_winner_that_was_only_screened_is_what_the_others_must_beat() {
-        let mut told = Told::new(setup());
+        let mut told = Scenario::new(setup());
         told.screened(0, Purpose::Initial, [100, 100]);
         let committed = told.screened_from_another_device(1, [10, 100]);
-        let gain = |told: &Told| told.state.gain_on(&CASES[0].into()).unwrap();
+        let gain = |told: &Scenario| told.state.gain_on(&CASES[0].into()).unwrap();
         let slower = gain(&told);
         assert_eq!((slower.result, slower.iteration), (GainResult::NotConfirmed, Some(committed)), "{slower:?}");
         assert_eq!((slower.before_us, slower.gain, slower.over_baseline), (slower.now_us, None, None), "{slower:?}");
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_candidate_that_was_only_screened_stands_where_the_naive_kernel_did() {
-        let mut told = Told::new(setup());
+        let mut told = Scenario::new(setup());
         told.screened(0, Purpose::Initial, [100, 100]);
         let fast = told.screened(1, Purpose::Screening, [10, 60]);
         let gain = |case: &str| told.state.gain_on(&case.into()).unwrap();

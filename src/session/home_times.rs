@@ -138,7 +138,7 @@ mod tests {
     use crate::domain::device::DeviceInfo;
     use crate::runner::messages::CaseRequest;
     use crate::runner::trial::{Seeds, Trial};
-    use crate::session::synthetic::{CASES, Told, compiled, evaluation, measurement, setup};
+    use crate::session::synthetic::{CASES, Scenario, compiled, evaluation, measurement, setup};
 
     /// A card on which everything takes so many times as long as on home. It loses its process before some answers.
     struct Card {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn job(references: &[&str]) -> Job {
-        let told = Told::new(setup());
+        let told = Scenario::new(setup());
         let compiled = compiled(&told, 1);
         let (setup, mut cases) = (told.state.shared_setup(), compiled.cases.unwrap());
         cases.iter_mut().for_each(|case| case.incumbent_ns = Some(1000.0));

@@ -9,14 +9,14 @@ use futures::future::{Either, select};
 
 use super::Session;
 use super::clock::Clock;
-use super::decide::{Baselines, Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
-use super::draws::{self, Draws};
+use super::decide::{Baselines, Confirming, LoopInputs, MOST_LEFT_OUT, confirming, room_meanwhile};
 use super::evaluator::{Evaluated, Evaluator};
 use super::event::Interrupt;
+use super::kernel_cache::KernelCache;
 use super::pipeline::{Assessed, Pipeline};
 use super::requests::{Requests, answering};
-use super::shelf::Shelf;
 use super::state::SessionState;
+use super::suggestions::{self, SuggestionBatch};
 use super::view::View;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
@@ -40,7 +40,7 @@ impl Session<'_> {
         let view = View::of(
             self.requests.as_ref().map(Requests::tuned),
             (&self.state, &self.store, self.id),
-            &self.shelf,
+            &self.cache,
             &self.explanations,
             self.clock,
         );
@@ -96,28 +96,28 @@ impl Session<'_> {
         others_wait: bool,
     ) -> anyhow::Result<Option<Evaluated>> {
         let at_home = self.at_home_now(others_wait);
-        let room = room_meanwhile(&self.state, &self.moment());
-        let mut draws = Draws::default();
+        let room = room_meanwhile(&self.state, &self.inputs());
+        let mut batch = SuggestionBatch::default();
         let view = View::of(
             self.requests.as_ref().map(Requests::tuned),
             (&self.state, &self.store, self.id),
-            &self.shelf,
+            &self.cache,
             &self.explanations,
             self.clock,
         );
         let (evaluated, prepared) = {
-            let (state, shelf) = (&self.state, &mut self.shelf);
+            let (state, cache) = (&self.state, &mut self.cache);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
             let mut evaluator = self.evaluator.lock().await;
-            let evaluate = at_home.work(&mut evaluator, (state, shelf), of, Screening::Due);
-            let prepare = prepare(pipeline, state, findings, room, &mut draws);
+            let evaluate = at_home.work(&mut evaluator, (state, cache), of, Screening::Due);
+            let prepare = prepare(pipeline, state, findings, room, &mut batch);
             tokio::select! {
                 never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
                 done = beside(self.deadline.within(evaluate), prepare, state.setup().takes_any_order()) => done,
             }
         };
         prepared?;
-        for drawn in draws.into_drawn() {
+        for drawn in batch.into_drawn() {
             self.pipeline.take(drawn, &mut self.state)?;
         }
         evaluated.transpose()
@@ -174,7 +174,7 @@ impl AtHome {
     pub async fn work(
         &self,
         evaluator: &mut Evaluator,
-        (state, shelf): (&SessionState, &mut Shelf),
+        (state, cache): (&SessionState, &mut KernelCache),
         (begun, assessed): (&Begun, &Assessed),
         screening: Screening,
     ) -> anyhow::Result<Evaluated> {
@@ -183,35 +183,35 @@ impl AtHome {
                 return Confirming::No;
             }
             let (time, interrupts) = (self.clock.time(), self.interrupt.count());
-            confirming(state, &Moment { time, interrupts, baselines: self.baselines, ..Moment::default() })
+            confirming(state, &LoopInputs { time, interrupts, baselines: self.baselines, ..LoopInputs::default() })
         };
         let iteration = begun.iteration;
         match screening {
-            Screening::Due => evaluator.evaluate(state, shelf, iteration, assessed, self.left, confirming).await,
+            Screening::Due => evaluator.evaluate(state, cache, iteration, assessed, self.left, confirming).await,
             Screening::Done(evaluation) => {
-                evaluator.finish(state, shelf, (iteration, &assessed.compiled), evaluation, confirming).await
+                evaluator.finish(state, cache, (iteration, &assessed.compiled), evaluation, confirming).await
             }
         }
     }
 }
 
-/// Draws and assesses what comes next, while the device evaluates a variant. Where variants are evaluated in order, it does
+/// SuggestionBatch and assesses what comes next, while the device evaluates a variant. Where variants are evaluated in order, it does
 /// the same however long that takes.
 async fn prepare(
     pipeline: &mut Pipeline,
     state: &SessionState,
     findings: Vec<Finding>,
     room: usize,
-    draws: &mut Draws,
+    batch: &mut SuggestionBatch,
 ) -> anyhow::Result<()> {
-    let diagnosis = draws::diagnosis(state, findings);
+    let diagnosis = suggestions::diagnosis(state, findings);
     if !state.setup().takes_any_order() {
-        return draws.fill((room, MOST_LEFT_OUT), |draws| pipeline.draw(state, &diagnosis, draws)).await;
+        return batch.fill((room, MOST_LEFT_OUT), |batch| pipeline.draw(state, &diagnosis, batch)).await;
     }
     // Until then, the request is on its way to the worker.
     tokio::time::sleep(SENDING).await;
     pipeline.make_ready(state, true).now_or_never().transpose()?;
-    draws.fill((room, usize::MAX), |draws| pipeline.draw(state, &diagnosis, draws)).await?;
+    batch.fill((room, usize::MAX), |batch| pipeline.draw(state, &diagnosis, batch)).await?;
     pipeline.make_ready(state, true).await
 }
 

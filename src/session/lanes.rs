@@ -85,7 +85,7 @@ impl Back {
 }
 
 /// A lane that is not used any more.
-pub(super) struct LeftOut {
+pub(super) struct LostLane {
     /// How it was selected, such as `cuda:1`.
     pub device: String,
     pub reason: String,
@@ -103,7 +103,7 @@ pub(super) struct Lanes {
     known: VecDeque<Back>,
     /// Results of which home has to do the rest.
     waiting: VecDeque<Back>,
-    left_out: Vec<LeftOut>,
+    lost: Vec<LostLane>,
     /// Where lanes on other machines come from.
     arrivals: Arrivals,
     /// The number of the next lane that comes.
@@ -123,7 +123,7 @@ impl Lanes {
             underway: BTreeMap::new(),
             known: VecDeque::new(),
             waiting: VecDeque::new(),
-            left_out: Vec::new(),
+            lost: Vec::new(),
             arrivals,
             spot_checks: SpotChecks::new(seed),
         };
@@ -204,7 +204,7 @@ impl Lanes {
             Ok(screened) => self.returned(underway, (number, station), screened),
             Err(error @ WorkerError::Oracle(_)) => return Err(error).context("Failed to evaluate a variant"),
             Err(error) => {
-                self.left_out.push(LeftOut { device: station.device(), reason: error.to_string() });
+                self.lost.push(LostLane { device: station.device(), reason: error.to_string() });
                 Back::Lost(underway)
             }
         }))
@@ -229,7 +229,7 @@ impl Lanes {
 
     fn leave_out(&mut self, station: &Station) {
         let reason = "the first device has twice found something else".to_owned();
-        self.left_out.push(LeftOut { device: station.device(), reason });
+        self.lost.push(LostLane { device: station.device(), reason });
     }
 
     /// Compares what another machine has found with what home has. Returns the iterations whose variants have to be screened again,
@@ -247,7 +247,7 @@ impl Lanes {
     }
 
     /// Returns the lanes that were left out since this was last asked.
-    pub fn take_left_out(&mut self) -> Vec<LeftOut> {
-        std::mem::take(&mut self.left_out)
+    pub fn take_lost(&mut self) -> Vec<LostLane> {
+        std::mem::take(&mut self.lost)
     }
 }

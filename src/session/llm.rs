@@ -23,9 +23,9 @@ pub(super) use self::machine_code::shortened;
 pub(super) use self::material::Material;
 use super::Session;
 use super::calls::Ready;
-use super::draws;
 use super::event::Event;
 use super::questions::{QuestionDue, is_turn};
+use super::suggestions;
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::llm::answer;
 use crate::agent::llm::prompt::Prompt;
@@ -312,7 +312,7 @@ impl Session<'_> {
 
     /// Returns the diagnosis of what is known now.
     fn diagnosis(&self) -> Diagnosis {
-        draws::diagnosis(&self.state, self.explanations.findings())
+        suggestions::diagnosis(&self.state, self.explanations.findings())
     }
 
     fn request(&self, due: &QuestionDue, machine_code: &MachineCode) -> anyhow::Result<ModelRequest> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::Session;
-use super::asked::{Told, Versus};
+use super::asked::{Answered, Versus};
 use super::case_state::Candidate;
 use super::evaluator::Setback;
 use super::evidence::OnCase;
@@ -26,11 +26,11 @@ const NO_TIME: &str = "there is no time left for it: the rest of the budget is f
 
 impl Session<'_> {
     /// Has two iterations take turns on a case. The error is what the client is told instead.
-    pub(super) async fn compare_on_request(&mut self, asked: &Versus) -> anyhow::Result<Result<Told, String>> {
+    pub(super) async fn compare_on_request(&mut self, asked: &Versus) -> anyhow::Result<Result<Answered, String>> {
         let Versus { iteration, with, case } = asked;
         if !self.state.setup().samples_times() {
             // Modelled times do not vary, so the record is all there is to know.
-            return Ok(Ok(Told::Compared(None)));
+            return Ok(Ok(Answered::Compared(None)));
         }
         for one in [iteration, with] {
             if let Err(problem) = self.is_comparable(*one, case) {
@@ -47,24 +47,27 @@ impl Session<'_> {
         Ok(compared)
     }
 
-    async fn take_turns(&mut self, Versus { iteration, with, case }: &Versus) -> anyhow::Result<Result<Told, String>> {
+    async fn take_turns(
+        &mut self,
+        Versus { iteration, with, case }: &Versus,
+    ) -> anyhow::Result<Result<Answered, String>> {
         let (own, other) = (self.participant(*iteration, case).await?, self.participant(*with, case).await?);
-        let challenger = self.shelf.candidate_kernel(self.state.setup(), own).await?;
-        let others = vec![(Role::NearTie, self.shelf.candidate_kernel(self.state.setup(), other).await?)];
+        let challenger = self.cache.candidate_kernel(self.state.setup(), own).await?;
+        let others = vec![(Role::NearTie, self.cache.candidate_kernel(self.state.setup(), other).await?)];
         let _running = activity::begin(format!("the comparison of iterations {iteration} and {with}"), None);
         let extent = Extent { energy: false, rounds_within: Some(self.state.rounds_of_final()) };
         let view = View::of(
             self.requests.as_ref().map(|requests| requests.tuned()),
             (&self.state, &self.store, self.id),
-            &self.shelf,
+            &self.cache,
             &self.explanations,
             self.clock,
         );
         let mut disqualified = Vec::new();
         let compared = {
-            let (state, shelf) = (&self.state, &mut self.shelf);
+            let (state, cache) = (&self.state, &mut self.cache);
             let mut evaluator = self.evaluator.lock().await;
-            let compare = evaluator.compare(state, shelf, &challenger, others, extent, &mut disqualified);
+            let compare = evaluator.compare(state, cache, &challenger, others, extent, &mut disqualified);
             tokio::select! {
                 never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
                 compared = self.deadline.within(compare) => compared,
@@ -74,7 +77,7 @@ impl Session<'_> {
         self.disqualify(&disqualified).await?;
         match compared {
             None => Ok(Err(NO_TIME.to_owned())),
-            Some(Ok(comparison)) => Ok(Ok(Told::Compared(Some(Box::new(comparison))))),
+            Some(Ok(comparison)) => Ok(Ok(Answered::Compared(Some(Box::new(comparison))))),
             Some(Err(Setback::Machine(error))) => Err(error),
             Some(Err(Setback::Variant(outcome))) => {
                 self.disqualify(&[challenger.disqualified(&outcome)]).await?;

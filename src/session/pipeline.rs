@@ -12,10 +12,10 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock, Semaphore};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
-use super::draws::{self, Drawn, Draws, Promising};
 use super::prospects;
 use super::setup::SessionSetup;
 use super::state::SessionState;
+use super::suggestions::{self, Admitted, Drawn, SuggestionBatch};
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::prediction::Built;
 use crate::agent::{Proposer, SearchContext, claims};
@@ -166,18 +166,23 @@ impl Pipeline {
     /// Asks the proposer for a variant, and compiles it in the background if it has prospects. `findings` are those about
     /// explained variants.
     pub fn propose(&mut self, state: &mut SessionState, findings: Vec<Finding>) -> anyhow::Result<()> {
-        let drawn = self.draw(state, &draws::diagnosis(state, findings), &Draws::default())?;
+        let drawn = self.draw(state, &suggestions::diagnosis(state, findings), &SuggestionBatch::default())?;
         self.take(drawn, state)
     }
 
     /// Asks the proposer for a variant, in addition to what was drawn before. [`Pipeline::take`] compiles it.
-    pub fn draw(&mut self, state: &SessionState, diagnosis: &Diagnosis, before: &Draws) -> anyhow::Result<Drawn> {
+    pub fn draw(
+        &mut self,
+        state: &SessionState,
+        diagnosis: &Diagnosis,
+        before: &SuggestionBatch,
+    ) -> anyhow::Result<Drawn> {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
         let context = context.with_drawn(before.configurations());
         // Those on other devices have no results yet, either.
         let elsewhere = state.in_flight().saturating_sub(1) as usize;
-        let under_way = self.under_way().proposals + before.promising() + elsewhere;
+        let under_way = self.under_way().proposals + before.admitted() + elsewhere;
         let suggestion = self.proposer.propose(&context, diagnosis, state.history(), under_way);
         let suggestion = suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))?;
         suggestion.map_or(Ok(Drawn::Nothing), |suggestion| Drawn::of(suggestion, state))
@@ -187,8 +192,8 @@ impl Pipeline {
     /// result.
     pub fn take(&mut self, drawn: Drawn, state: &mut SessionState) -> anyhow::Result<()> {
         match drawn {
-            Drawn::Promising(promising) => self.submit_promising(*promising, state),
-            Drawn::LeftOut(configuration, attempt) => {
+            Drawn::Admitted(admitted) => self.submit_admitted(*admitted, state),
+            Drawn::Pruned(configuration, attempt) => {
                 self.left_out += 1;
                 self.unrecorded += 1;
                 state.note_left_out(configuration, attempt);
@@ -203,12 +208,12 @@ impl Pipeline {
 
     /// Has a suggestion rendered and compiled in the background, whatever its prospects are.
     pub fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
-        let promising = Promising::of(suggestion, state)?;
-        self.submit_promising(promising, state)
+        let admitted = Admitted::of(suggestion, state)?;
+        self.submit_admitted(admitted, state)
     }
 
-    fn submit_promising(&mut self, promising: Promising, state: &mut SessionState) -> anyhow::Result<()> {
-        let Promising { suggestion, configuration } = promising;
+    fn submit_admitted(&mut self, admitted: Admitted, state: &mut SessionState) -> anyhow::Result<()> {
+        let Admitted { suggestion, configuration } = admitted;
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
         let family = setup.family(&suggestion.family)?;

@@ -106,7 +106,7 @@ impl Session<'_> {
 
     /// Returns the request to execute a variant's plan on a case.
     pub(super) async fn launch_request(&mut self, due: &OnCase, purpose: &str) -> anyhow::Result<LaunchRequest> {
-        let kernel = self.shelf.kernel(self.state.setup(), due.iteration).await?;
+        let kernel = self.cache.kernel(self.state.setup(), due.iteration).await?;
         let request = kernel.requests.iter().find(|request| request.case.name == due.case);
         let request = request.context("Failed to find the launch plan of a variant")?;
         let setup = self.state.setup();

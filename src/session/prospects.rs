@@ -93,13 +93,13 @@ fn none_on_all<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::synthetic::{Told, compiled, setup, suggestion};
+    use crate::session::synthetic::{Scenario, compiled, setup, suggestion};
 
     /// Screens two variants in turns: one takes 100 on both cases, and the other ten times as long.
-    fn told(tries: u32, least_chance: f64) -> Told {
+    fn told(tries: u32, least_chance: f64) -> Scenario {
         let mut setup = setup();
         setup.options.least_chance = least_chance;
-        let mut told = Told::new(setup);
+        let mut told = Scenario::new(setup);
         told.screened(0, Purpose::Initial, [100, 100]);
         for number in 1..tries {
             let us = if number % 2 == 0 { 100 } else { 1000 } + number % 3;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_variant_that_is_surely_slower_on_every_case_is_left_out() {
-        let said = |told: &Told, number: i64| compiled(told, number).without_prospects(&told.state);
+        let said = |told: &Scenario, number: i64| compiled(told, number).without_prospects(&told.state);
         let known = told(60, 0.001);
         let why = said(&known, 1).unwrap();
         assert!(why.starts_with("its chance to be the fastest is below 0.1% on every case: on "), "{why}");

@@ -47,7 +47,7 @@ impl Session<'_> {
         let wall = self.clock.since_record(now);
         let spent = self.state.meter().unrecorded(&self.time());
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
-        let fallout = self.state.fallout(begun, &concluded);
+        let disqualifications = self.state.disqualifications(begun, &concluded);
         let left_out = self.pipeline.take_left_out();
         self.store_conclusion(
             begun,
@@ -55,14 +55,14 @@ impl Session<'_> {
             (&evaluation, steps, left_out, lane.as_deref()),
             &decisions,
             &concluded,
-            &fallout,
+            &disqualifications,
         )
         .await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.clock.note_record(now);
         let improvements = self.improvements(begun, &concluded);
         if let Some(kernel) = &kernel {
-            self.shelf.put(begun.iteration, Arc::clone(kernel));
+            self.cache.put(begun.iteration, Arc::clone(kernel));
         }
         self.pipeline.refill();
         let record = Record::Concluded(Box::new(concluded));
@@ -79,10 +79,10 @@ impl Session<'_> {
         if self.state.setup().workload.may_start_from(&begun.family) {
             self.stand_in_for_baselines().await?;
         }
-        self.tell_gains(concluded.findings.iter().filter(may_change_gain).map(|found| &found.case));
+        self.tell_gains(concluded.case_results.iter().filter(may_change_gain).map(|found| &found.case));
         improvements.iter().for_each(|improvement| self.tell_improvement(begun, improvement));
-        self.apply_disqualified(&fallout);
-        self.shelf.tidy(&self.state);
+        self.apply_disqualified(&disqualifications);
+        self.cache.tidy(&self.state);
         if decisions.iter().any(|decision| decision.verdict == Verdict::Improved) {
             self.keep_winners().await?;
         }
@@ -200,7 +200,7 @@ impl Session<'_> {
 
     /// Returns the improvements of an iteration that is yet to be applied.
     fn improvements(&self, begun: &Begun, concluded: &Concluded) -> Vec<Improvement> {
-        let improved = concluded.findings.iter().filter(|found| found.verdict == Some(Verdict::Improved));
+        let improved = concluded.case_results.iter().filter(|found| found.verdict == Some(Verdict::Improved));
         let improvement = |found: &CaseRecord| {
             let ns = found.best_timing()?.median_ns;
             let measurement = found.measurement()?;

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Session;
-use super::asked::{Answer, Ask, Look, Offer, Reply, Told};
-use super::decide::{Clients, Due};
+use super::asked::{Answer, Answered, Ask, Look, Offer, Reply};
+use super::decide::{Clients, ConfirmationDue};
 use super::pipeline::Compiled;
 use super::view::View;
 use crate::agent::llm::answer;
@@ -158,7 +158,7 @@ impl Session<'_> {
         View::of(
             self.requests.as_ref().map(Requests::tuned),
             (&self.state, &self.store, self.id),
-            &self.shelf,
+            &self.cache,
             &self.explanations,
             self.clock,
         )
@@ -203,7 +203,7 @@ impl Session<'_> {
         if reply.is_closed() {
             return Ok(());
         }
-        let told = match ask {
+        let answered = match ask {
             Ask::Look(look) => {
                 if let Some(view) = self.view() {
                     view.answer(look, reply);
@@ -216,7 +216,7 @@ impl Session<'_> {
                     requests.submitted.push_back((iteration, reply));
                     return Ok(());
                 }
-                (Err(told), _) => told,
+                (Err(answered), _) => answered,
                 (Ok(()), None) => return Ok(()),
             },
             // On the heap: both futures are large.
@@ -234,17 +234,17 @@ impl Session<'_> {
             Ask::Tune { family, configurations } => self.tune(family, configurations),
             Ask::Finish => {
                 self.requests.iter_mut().for_each(|requests| requests.is_over = true);
-                Ok(Told::Seen(Value::Null))
+                Ok(Answered::Seen(Value::Null))
             }
         };
-        self.reply(reply, told);
+        self.reply(reply, answered);
         Ok(())
     }
 
-    fn reply(&self, reply: Reply, told: Result<Told, String>) {
+    fn reply(&self, reply: Reply, result: Result<Answered, String>) {
         let Some(standing) = self.view().map(|view| view.standing()) else { return };
         // A client may have left.
-        drop(reply.send(Answer { told, standing }));
+        drop(reply.send(Answer { result, standing }));
     }
 
     /// Records a kernel as an answer, and has it tried.
@@ -310,8 +310,8 @@ impl Session<'_> {
     /// Answers an offer whose configuration was tried before. To be called once that is noted.
     pub(super) fn tell_known(&mut self, call: CallId, known: Option<IterationId>) {
         let reply = self.requests.as_mut().and_then(|requests| requests.offered.remove(&call));
-        let told = known.map(Told::Known).ok_or_else(|| self.last_problem());
-        reply.into_iter().for_each(|reply| self.reply(reply, told.clone()));
+        let answered = known.map(Answered::Known).ok_or_else(|| self.last_problem());
+        reply.into_iter().for_each(|reply| self.reply(reply, answered.clone()));
     }
 
     /// Answers the client whose kernel or submission an iteration has tried.
@@ -327,13 +327,13 @@ impl Session<'_> {
         };
         if let Some(reply) = reply {
             let family = self.state.setup().family(&begun.family)?.clone();
-            self.reply(reply, Ok(Told::Evaluated(begun.iteration, Box::new(family))));
+            self.reply(reply, Ok(Answered::Evaluated(begun.iteration, Box::new(family))));
         }
         Ok(())
     }
 
     /// Tells whether an iteration may be confirmed. The error is what its client is told instead.
-    fn submittable(&self, iteration: IterationId) -> Result<(), Result<Told, String>> {
+    fn submittable(&self, iteration: IterationId) -> Result<(), Result<Answered, String>> {
         let Some(finished) = self.state.history().iteration(iteration) else {
             return Err(Err(format!(
                 "iteration {iteration} has no correct time in this session, so it cannot be submitted"
@@ -344,7 +344,7 @@ impl Session<'_> {
         };
         // It has passed everything already.
         match finished.times.iter().all(|time| holds(&time.case)) {
-            true => Err(Ok(Told::Known(iteration))),
+            true => Err(Ok(Answered::Known(iteration))),
             false => Ok(()),
         }
     }
@@ -357,7 +357,7 @@ impl Session<'_> {
         };
         let times = self.state.history().iteration(iteration).map(|finished| finished.times.clone());
         let cases = times.unwrap_or_default().into_iter().map(|time| (iteration, time.case));
-        let due = Due { candidates: cases.collect() };
+        let due = ConfirmationDue { candidates: cases.collect() };
         self.requests.iter_mut().for_each(|requests| drop(requests.confirming.take()));
         if due.candidates.is_empty() {
             self.reply(reply, Err(format!("iteration {iteration} was disqualified meanwhile")));
@@ -370,7 +370,7 @@ impl Session<'_> {
         self.iterate_prepared(prepared).await
     }
 
-    fn tune(&mut self, family: String, configurations: u64) -> Result<Told, String> {
+    fn tune(&mut self, family: String, configurations: u64) -> Result<Answered, String> {
         let setup = self.state.setup();
         if !setup.is_searched(&family) {
             let known: Vec<&str> = setup.searched.iter().map(String::as_str).collect();
@@ -385,6 +385,6 @@ impl Session<'_> {
             requests.tuning.begin(family.clone(), configurations);
         }
         self.pipeline.refill();
-        Ok(Told::Seen(serde_json::json!({ "family": family, "configurations": configurations })))
+        Ok(Answered::Seen(serde_json::json!({ "family": family, "configurations": configurations })))
     }
 }

@@ -12,7 +12,7 @@ use super::evaluator::Evaluated;
 use super::event::Event;
 use super::home_times::{Job, Reference};
 use super::iteration::Screening;
-use super::lanes::{Back, LeftOut, Underway};
+use super::lanes::{Back, LostLane, Underway};
 use super::pipeline::{Assessed, Compiled};
 use super::screening::{self, Prepared};
 use crate::domain::hypothesis::{Hypothesis, Reference as Beside};
@@ -98,7 +98,7 @@ impl Session<'_> {
             if !self.lanes.is_reference_due(name, &hash) {
                 continue;
             }
-            let kernel = self.shelf.kernel(self.state.setup(), iteration).await?;
+            let kernel = self.cache.kernel(self.state.setup(), iteration).await?;
             let Some(own) = kernel.requests.iter().find(|request| request.case.name == *name) else { continue };
             let case = CaseRequest { incumbent_ns: None, ..own.clone() };
             let request = EvaluateRequest {
@@ -135,7 +135,7 @@ impl Session<'_> {
 
     /// Tells the observer which devices are not used any more.
     pub(super) fn tell_lost_devices(&mut self) {
-        for LeftOut { device, reason } in self.lanes.take_left_out() {
+        for LostLane { device, reason } in self.lanes.take_lost() {
             self.observer.event(&Event::DeviceLeftOut { device: &device, reason: &reason });
         }
     }
@@ -145,7 +145,7 @@ impl Session<'_> {
         self.duplicates.forget(&iterations);
         for iteration in iterations {
             let Some(finished) = self.state.history().iteration(iteration).cloned() else { continue };
-            let kernel = self.shelf.kernel(self.state.setup(), iteration).await?;
+            let kernel = self.cache.kernel(self.state.setup(), iteration).await?;
             let case = finished.hypothesis.case.clone();
             let (claim, evidence) = (
                 format!("{} is screened again", finished.family),
@@ -186,7 +186,7 @@ impl Session<'_> {
         } else {
             let at_home = self.at_home_now(false);
             let mut evaluator = self.evaluator.lock().await;
-            let work = at_home.work(&mut evaluator, (&self.state, &mut self.shelf), (&begun, &assessed), screening);
+            let work = at_home.work(&mut evaluator, (&self.state, &mut self.cache), (&begun, &assessed), screening);
             self.deadline.within(work).await.transpose()?
         };
         if let (Some((card, theirs)), Some(homes)) = (doubted, &evaluated) {

@@ -62,19 +62,19 @@ mod tests {
     use crate::domain::origin::Purpose;
     use crate::domain::prediction::{Prediction, Strength};
     use crate::domain::verdict::judge;
-    use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
+    use crate::session::synthetic::{CASES, Scenario, evaluation, measurement, setup};
 
     /// The initial kernel takes 1000, the incumbent 10 and the baseline 20. A variant of 10.2 is 98 times as fast as
     /// the first, and no faster than the second.
     #[test]
     fn a_claim_is_scored_against_what_it_names_and_nothing_else() {
-        let mut told = Told::new(setup());
+        let mut told = Scenario::new(setup());
         let initial = told.screened(0, Purpose::Initial, [1000, 1000]);
         let parent = told.screened(1, Purpose::Screening, [100, 100]);
         told.confirmed(2, 10);
         told.baseline(20);
         assert_eq!(told.state.initial_kernel(CASES[0]), Some(initial));
-        let scored = |told: &Told, us: u32, reference: Reference| {
+        let scored = |told: &Scenario, us: u32, reference: Reference| {
             let found = evaluation(Outcome::Measured, vec![measurement(CASES[0], us, None)]);
             let decisions = judge(&told.state.history().incumbents, &found, told.state.setup().policy());
             let claim = Hypothesis {
@@ -99,13 +99,13 @@ mod tests {
             assert_eq!(scored(&told, 20, reference), (Some(actual), score), "{reference:?}");
         }
         // On a case where the initial kernel failed, nothing can be said about it.
-        let unmeasured = Told::new(setup());
+        let unmeasured = Scenario::new(setup());
         assert_eq!(scored(&unmeasured, 20, Reference::InitialKernel), (None, Score::Untested));
     }
 
     #[test]
     fn a_speed_up_is_paired_where_one_run_timed_both() {
-        let mut told = Told::new(setup());
+        let mut told = Scenario::new(setup());
         let initial = told.screened(0, Purpose::Initial, [100, 100]);
         // In the comparison the initial kernel takes 90, not the 100 of its own run.
         let own = IterationId(9);

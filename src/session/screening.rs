@@ -100,7 +100,7 @@ fn seeds(seed: u64, before: u64) -> Seeds {
     }
 }
 
-/// Returns the time that the first kernel of a case has to beat where times are modelled and the workload has no initial kernel: any.
+/// Returns the time that the first variant of a case has to beat where times are modelled and the workload has no initial kernel: any.
 /// So it is confirmed, as a winner must be.
 fn begins_without_kernel(state: &SessionState) -> Option<f64> {
     let setup = state.setup();

@@ -70,7 +70,7 @@ pub(super) struct SessionSetup {
     pub generated: Vec<String>,
     /// The winners of earlier sessions.
     pub known: Vec<KnownWinner>,
-    /// The device, with its ceilings.
+    /// The device, with its peaks.
     pub device: DeviceInfo,
     /// The devices that the session holds, with the home device.
     pub gpus: usize,

@@ -173,7 +173,7 @@ impl SessionState {
             Record::Begun(begun) => self.begin(begun),
             Record::Concluded(concluded) => self.conclude(concluded),
             Record::Disqualified(out) => self.disqualify(out),
-            Record::Final(last) => self.settle(last),
+            Record::Final(last) => self.apply_final(last),
             Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
             Record::Counted(counted) => self.history.counters.push(counted.as_ref().clone()),
             Record::CountedBaseline(counted) => self.history.baseline_counters.push(counted.as_ref().clone()),
@@ -243,14 +243,14 @@ impl SessionState {
         }
         let before_ns = self.history.fastest(&begun.hypothesis.case).map(|(_, ns)| ns);
         self.calls.iteration_concluded(&begun, concluded, before_ns, &self.setup);
-        for found in &concluded.findings {
+        for found in &concluded.case_results {
             self.take_winner(&begun, found);
         }
         self.history.learn(&begun, concluded);
         self.calls.drop_stale(&self.history);
         self.part(&begun.family);
         if concluded.outcome == Outcome::Measured {
-            for found in &concluded.findings {
+            for found in &concluded.case_results {
                 self.keep_candidate(&begun, found);
             }
         }
@@ -335,7 +335,8 @@ impl SessionState {
     fn end_confirmation(&mut self, begun: &Begun, concluded: &Concluded) {
         let failed = concluded.outcome != Outcome::Measured;
         for case in &begun.cases {
-            let compared = concluded.findings.iter().any(|found| found.case == case.name && found.comparison.is_some());
+            let compared =
+                concluded.case_results.iter().any(|found| found.case == case.name && found.comparison.is_some());
             self.case_mut(&case.name).end_confirmation(&begun.hash, failed || compared);
             if compared && !failed {
                 self.suspects.note_passed(&begun.family, &begun.params);
@@ -353,7 +354,7 @@ impl SessionState {
     }
 
     /// Makes the winner of a final the incumbent.
-    fn settle(&mut self, last: &Final) {
+    fn apply_final(&mut self, last: &Final) {
         let (comparison, case) = (&last.comparison, &last.comparison.conditions.case);
         let incumbent = self.history.incumbents.get(case);
         let previous = incumbent.map(|incumbent| incumbent.timing.clone());

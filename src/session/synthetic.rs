@@ -105,7 +105,7 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
 
 /// Makes the compiled proposal of the variant with a number, on both cases, as if it were a random configuration. All
 /// variants have the same machine code.
-pub(super) fn compiled(told: &Told, number: i64) -> Compiled {
+pub(super) fn compiled(told: &Scenario, number: i64) -> Compiled {
     let setup = told.state.setup();
     let proposal = proposal(setup, number, Purpose::Screening, 2);
     let suggestion = suggestion(told, number);
@@ -125,7 +125,7 @@ pub(super) fn compiled(told: &Told, number: i64) -> Compiled {
 }
 
 /// Suggests variant `number` for both cases.
-pub(super) fn suggestion(told: &Told, number: i64) -> Suggestion {
+pub(super) fn suggestion(told: &Scenario, number: i64) -> Suggestion {
     let proposal = proposal(told.state.setup(), number, Purpose::Screening, 2);
     Suggestion {
         family: "toy".to_owned(),
@@ -185,12 +185,12 @@ pub(super) fn evaluation(outcome: Outcome, measurements: Vec<Measurement>) -> Ev
 }
 
 /// A history that is built record by record.
-pub(super) struct Told {
+pub(super) struct Scenario {
     pub state: SessionState,
     iterations: IterationId,
 }
 
-impl Told {
+impl Scenario {
     /// Begins with nothing known.
     pub fn new(setup: SessionSetup) -> Self {
         Self { state: SessionState::new(Arc::new(setup)), iterations: IterationId(0) }

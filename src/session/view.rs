@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::asked::{Amounts, Answer, Look, OnRecord, Reply, Standing, Told};
+use super::asked::{Amounts, Answer, Answered, Look, OnRecord, Reply, Standing};
 use super::clock::Clock;
-use super::draws;
 use super::explanations::Explanations;
+use super::kernel_cache::KernelCache;
 use super::llm::{Material, attempts, findings_of, shortened};
-use super::shelf::Shelf;
 use super::state::SessionState;
+use super::suggestions;
 use crate::agent::Tuned;
 use crate::agent::llm::prompt::Task;
 use crate::domain::finding::Finding;
@@ -46,19 +46,19 @@ impl<'a> View<'a> {
     pub fn of(
         tuned: Option<Option<Tuned>>,
         (state, store, session): (&'a SessionState, &'a Store, SessionId),
-        shelf: &Shelf,
+        cache: &KernelCache,
         explanations: &Explanations,
         clock: Clock,
     ) -> Option<Self> {
         let tuned = tuned?;
-        let (compiler, findings) = (shelf.compiler(), explanations.findings());
+        let (compiler, findings) = (cache.compiler(), explanations.findings());
         Some(Self { state, store, session, compiler, findings, tuned, clock })
     }
 
     /// Answers what a client asks to see. What takes long is looked up in the background.
     pub fn answer(&self, look: Look, reply: Reply) {
         let standing = self.standing();
-        let told = match look {
+        let answered = match look {
             Look::Standing => Ok(Value::Null),
             Look::Task => self.task(),
             Look::Family(family) => self.family_source(&family),
@@ -69,14 +69,14 @@ impl<'a> View<'a> {
             Look::Source(_) | Look::MachineCode(..) => {
                 let (store, session, compiler) = (self.store.clone(), self.session, self.compiler.clone());
                 tokio::spawn(async move {
-                    let told = looked_up(&store, session, compiler, look).await;
-                    drop(reply.send(Answer { told: told.map(Told::Seen), standing }));
+                    let answered = looked_up(&store, session, compiler, look).await;
+                    drop(reply.send(Answer { result: answered.map(Answered::Seen), standing }));
                 });
                 return;
             }
         };
         // The client may have left.
-        drop(reply.send(Answer { told: told.map(Told::Seen), standing }));
+        drop(reply.send(Answer { result: answered.map(Answered::Seen), standing }));
     }
 
     /// Returns where the session stands.
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
     fn task(&self) -> Result<Value, String> {
         let setup = self.state.setup();
         let context = setup.search_context();
-        let diagnosis = draws::diagnosis(self.state, self.findings.clone());
+        let diagnosis = suggestions::diagnosis(self.state, self.findings.clone());
         let machine_code = Default::default();
         let material =
             Material { state: self.state, context: &context, machine_code: &machine_code, diagnosis: &diagnosis };

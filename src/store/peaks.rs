@@ -1,4 +1,4 @@
-//! The measured ceilings of devices.
+//! The measured peaks of devices.
 
 use sqlx::Row;
 
@@ -7,7 +7,7 @@ use super::{Store, StoreError};
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 
 impl Store {
-    /// Reads the ceilings that were measured on this device with its driver. None if there are none, and for devices
+    /// Reads the peaks that were measured on this device with its driver. None if there are none, and for devices
     /// that model their times.
     pub async fn peaks_of(&self, device: &DeviceInfo) -> Result<Option<Peaks>, StoreError> {
         if device.time_source() != TimeSource::Measured {
@@ -31,7 +31,7 @@ impl Store {
         .transpose()
     }
 
-    /// Records the ceilings of a device, in place of earlier ones. Modelled ceilings are not recorded.
+    /// Records the peaks of a device, in place of earlier ones. Modelled peaks are not recorded.
     pub async fn keep_peaks(&self, device: &DeviceInfo, peaks: &Peaks) -> Result<(), StoreError> {
         if device.time_source() != TimeSource::Measured {
             return Ok(());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ceilings_belong_to_one_device_and_driver_and_the_newest_count() {
+    async fn peaks_belong_to_one_device_and_driver_and_the_newest_count() {
         let store = Scene::new().await.store;
         let device = gpu(Some("GPU-1"), "13.0");
         assert_eq!(store.peaks_of(&device).await.unwrap(), None);

@@ -71,8 +71,19 @@ fn a_session_killed_many_times_loses_and_duplicates_nothing() {
     let sandbox = project("");
     let mut rng = SmallRng::seed_from_u64(1);
     let mut witness = Witness { lasting: BTreeSet::new(), unlinked: BTreeSet::new(), kept: BTreeSet::new() };
-    let start =
-        ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--no-stop", "--json"];
+    let start = [
+        "start",
+        "--device",
+        "fake",
+        "--workload",
+        "small",
+        "--seed",
+        "1",
+        "--budget",
+        "10m",
+        "--no-early-stop",
+        "--json",
+    ];
     let mut session = Running::start(&sandbox, &start);
     session.wait_for("started");
     for _ in 0..deaths() {
@@ -135,7 +146,7 @@ fn a_session_killed_many_times_loses_and_duplicates_nothing() {
 #[test]
 fn the_time_used_is_on_record_while_a_session_runs() {
     let sandbox = project("");
-    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--no-stop", "--json"];
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--no-early-stop", "--json"];
     let session = Running::start(&sandbox, &start);
     session.wait_for("started");
     let noted = || Record::of(&sandbox).ask("SELECT CAST(used_s AS TEXT) FROM sessions WHERE used_s > 1");

@@ -28,7 +28,7 @@ fn a_device_whose_worker_dies_is_replaced_or_left_out_and_no_variant_is_blamed()
     let faults = "hello pass\ncheck pass\ncheck pass\ncheck die\nhello die\nhello die\nhello die\n";
     sandbox.write(".optloop/faults.2", faults);
     let mut command = sandbox.command(&START);
-    let command = command.args(["s64", "--budget", "9s", "--no-stop"]);
+    let command = command.args(["s64", "--budget", "9s", "--no-early-stop"]);
     let command = command.env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/faults"));
     // While home screens, the lanes do.
     let output = command.env("OPTLOOP_FAKE_SCREENING_MS", "100").output().unwrap();

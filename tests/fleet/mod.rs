@@ -66,7 +66,7 @@ fn a_session_goes_on_while_workers_are_killed_the_server_restarts_and_someone_ta
     trust(&sandbox, &[one.key(), two.key()]);
     let attacker = Attacker::start(&server);
     let url = server.url();
-    let more = ["--nats", &url, "--seed", "1", "--budget", "18s", "--no-stop"];
+    let more = ["--nats", &url, "--seed", "1", "--budget", "18s", "--no-early-stop"];
     let mut command = sandbox.command(&[&START[..], &more].concat());
     let running = Running::spawn({
         command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
@@ -106,7 +106,7 @@ fn a_worker_that_lies_is_left_out_and_what_it_has_screened_is_screened_again() {
     trust(&sandbox, &[liar.key()]);
     let url = server.url();
     let mut command =
-        sandbox.command(&[&START[..], &["--nats", &url, "--seed", "1", "--budget", "12s", "--no-stop"]].concat());
+        sandbox.command(&[&START[..], &["--nats", &url, "--seed", "1", "--budget", "12s", "--no-early-stop"]].concat());
     // The liar is far ahead when home has checked its first results.
     command.env("OPTLOOP_FAKE_SCREENING_MS", "400");
     let (status, events, said) = Running::spawn(command).end();

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TrackRecord {
     /// Approaches that have been tried or abandoned.
-    pub settled: u32,
+    pub concluded: u32,
     /// The sum of their gains: logarithms of speed-ups over the fastest variant before. Approaches that were not faster
     /// add nothing.
     pub ln_gain: f64,
@@ -22,8 +22,8 @@ const PRIOR_USD: f64 = 0.05;
 /// small: with 1, exploration would never end.
 const EXPLORATION: f64 = 0.5;
 
-/// The fewest settled approaches after which the search by models may end because it is not worth its cost.
-const MIN_SETTLED: u32 = 6;
+/// The fewest concluded approaches after which the search by models may end because it is not worth its cost.
+const MIN_CONCLUDED: u32 = 6;
 
 /// The smallest expected gain of an approach that is worth a call: the resolution of a comparison.
 const MIN_LN_GAIN: f64 = 0.002;
@@ -37,16 +37,16 @@ impl TrackRecord {
     /// Returns an optimistic estimate of an approach's gain: the mean so far, with one more approach that gained as
     /// much as the prior.
     fn optimistic_ln_gain(&self) -> f64 {
-        (self.ln_gain + PRIOR_LN_GAIN) / f64::from(self.settled + 1)
+        (self.ln_gain + PRIOR_LN_GAIN) / f64::from(self.concluded + 1)
     }
 }
 
 /// Returns the index of the model to call. None if there are no models.
 pub fn choose(models: &[TrackRecord]) -> Option<usize> {
-    let settled: u32 = models.iter().map(|model| model.settled).sum();
+    let concluded: u32 = models.iter().map(|model| model.concluded).sum();
     let best = models.iter().map(TrackRecord::rate).fold(f64::MIN_POSITIVE, f64::max);
     let score = |model: &TrackRecord| {
-        let bonus = (2.0 * f64::from(settled + 1).ln() / f64::from(model.settled + 1)).sqrt();
+        let bonus = (2.0 * f64::from(concluded + 1).ln() / f64::from(model.concluded + 1)).sqrt();
         model.rate() / best + EXPLORATION * bonus
     };
     // Ties go to the first one, because the user's order is a preference.
@@ -61,15 +61,15 @@ pub fn code_score(predicted_ln_gain: f64, form: &TrackRecord) -> f64 {
 /// Tells whether the expected gain of every model is below the resolution of a comparison.
 pub fn has_no_expected_gain(models: &[TrackRecord]) -> bool {
     !models.is_empty()
-        && models.iter().all(|model| model.settled >= MIN_SETTLED && model.optimistic_ln_gain() < MIN_LN_GAIN)
+        && models.iter().all(|model| model.concluded >= MIN_CONCLUDED && model.optimistic_ln_gain() < MIN_LN_GAIN)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn worth(settled: u32, gain: f64, usd: f64) -> TrackRecord {
-        TrackRecord { settled, ln_gain: gain.ln(), usd }
+    fn worth(concluded: u32, gain: f64, usd: f64) -> TrackRecord {
+        TrackRecord { concluded, ln_gain: gain.ln(), usd }
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
             let place = choose(&models).unwrap();
             asked[place] += 1;
             // The second gains as much as the first at a tenth of the cost.
-            models[place].settled += 1;
+            models[place].concluded += 1;
             models[place].ln_gain += 1.02_f64.ln();
             models[place].usd += [0.5, 0.05][place];
         }

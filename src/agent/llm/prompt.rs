@@ -60,7 +60,7 @@ pub struct Task {
     pub dtype: String,
     /// One sentence about the workload.
     pub about: String,
-    /// The device, with its ceilings.
+    /// The device, with its peaks.
     pub device: String,
     /// What the op computes and what counts as right. `<data>` tags must enclose text that is not optloop's own.
     pub contract: String,

@@ -10,8 +10,8 @@ use crate::domain::artifact::{InstructionMix, KernelResources};
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::device::TimingMode;
 use crate::domain::finding::{CauseStatus, Confidence, EvidenceSource, Finding, RULES};
+use crate::domain::gpu_state::Graphs;
 use crate::domain::profile::{self, Cause, Profile, Without};
-use crate::domain::state::Graphs;
 use crate::domain::tested::Trial;
 
 /// Cases with a time of each in microseconds.

@@ -21,7 +21,7 @@ pub struct Step {
     /// What it is.
     pub kind: StepKind,
     /// The experiment. Null for other steps.
-    pub experiment: Option<Experiment>,
+    pub experiment: Option<NextExperiment>,
     /// The families to search. Empty for all.
     pub families: Vec<String>,
     /// The parameters that need more values. Empty for other steps.
@@ -58,7 +58,7 @@ pub enum StepKind {
 
 /// A configuration that is expected to be faster than the best variant of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Experiment {
+pub struct NextExperiment {
     /// Where it comes from: `remedy` (of a cause of lost time), `parameter` (its effect on other pairs) or `transfer` (the
     /// best variant of another case).
     pub source: &'static str,

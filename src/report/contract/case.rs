@@ -67,7 +67,7 @@ pub struct Case {
     pub breakdown: Option<Breakdown>,
     /// What the session began with, and what became of it. Null without a correct variant.
     pub change: Option<Change>,
-    /// What the case needs, and how near the best variant comes to each ceiling. Null if the workload no longer has the
+    /// What the case needs, and how near the best variant comes to each peak. Null if the workload no longer has the
     /// case.
     pub roofline: Option<Roofline>,
     /// What limits the best variant. Null without a time.
@@ -88,11 +88,11 @@ pub enum Limit {
         /// How many times as fast the variant could be without it: an estimate, or what an experiment showed.
         gain: f64,
     },
-    /// Arithmetic or bandwidth: the variant is near the ceiling.
+    /// Arithmetic or bandwidth: the variant is near the peak.
     Ceiling {
         /// `arithmetic`, `L2` or `memory`.
         of: &'static str,
-        /// The share of the ceiling that it reaches.
+        /// The share of the peak that it reaches.
         share: f64,
     },
     /// The launch, which no kernel is without.

@@ -48,7 +48,7 @@ pub struct WinningFamily {
     pub lines: u64,
 }
 
-/// What a case needs at least, and how near the best variant comes to each ceiling of the device.
+/// What a case needs at least, and how near the best variant comes to each peak of the device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Roofline {
     /// Floating-point operations that the case needs.
@@ -70,7 +70,7 @@ pub struct Roofline {
     pub fma_us: Option<f64>,
     /// FLOP/s of the best variant.
     pub flop_per_s: Option<f64>,
-    /// Its share of the arithmetic ceiling.
+    /// Its share of the arithmetic peak.
     pub share_of_arithmetic: Option<f64>,
     /// Bytes/s of the best variant, counting only the bytes above.
     pub bytes_per_s: Option<f64>,

@@ -16,7 +16,7 @@ mod two;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-pub use advice::{Advice, Edge, Experiment, Outlook, Step, StepKind};
+pub use advice::{Advice, Edge, NextExperiment, Outlook, Step, StepKind};
 pub use breakdown::{Breakdown, Line, Without};
 pub use case::{Baseline, Case, Comparison, Limit, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosed, Diagnosis, DiagnosisOf, Next};
@@ -35,11 +35,11 @@ pub use two::{Both, Difference, Two};
 use crate::domain::compute::Compute;
 use crate::domain::cost::{Spent, UnknownCosts};
 use crate::domain::device::TimeSource;
+use crate::domain::gpu_state::Graphs;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::op::Dims;
-use crate::domain::record::{LeftOut, Status};
-use crate::domain::state::Graphs;
+use crate::domain::record::{FamilyLeftOut, Status};
 use crate::domain::stop::EarlyEnd;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
@@ -116,7 +116,7 @@ pub struct Report {
     /// The suggestions that the session left out before they were compiled, because they had no chance to be the fastest.
     pub suggestions_left_out: u64,
     /// The families that the session did without, because they were broken.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<FamilyLeftOut>,
     /// Time and cost by phase. Null while the session runs.
     pub phases: Option<Phases>,
     /// How the best time of each case developed.
@@ -207,7 +207,7 @@ pub struct Environment {
     pub oracle_on: Option<String>,
     /// Operating system and CPU of the host.
     pub host: String,
-    /// The source of the ceilings behind floors and shares.
+    /// The source of the peaks behind floors and shares.
     pub peaks_source: String,
 }
 

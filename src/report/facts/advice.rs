@@ -1,7 +1,7 @@
 //! What to do after a session. An experiment that should pay comes first: it takes seconds, and a search profits from what it
 //! shows. Then come more of this search, more values, the families that have hardly been tried, a new kernel, and an end.
 
-use super::contract::{Advice, Case, Diagnosis, Edge, Experiment, Outlook, ParameterEffect, Step, StepKind};
+use super::contract::{Advice, Case, Diagnosis, Edge, NextExperiment, Outlook, ParameterEffect, Step, StepKind};
 use super::little_tried::{self, LittleTried};
 use super::{ReportInput, edges, experiment, limit};
 use crate::domain::evaluation::Outcome;
@@ -92,7 +92,7 @@ pub(super) fn of(
     }
 }
 
-fn of_experiment(experiment: Experiment, cases: usize, record: &SessionRecord) -> Step {
+fn of_experiment(experiment: NextExperiment, cases: usize, record: &SessionRecord) -> Step {
     // It costs as much as a comparison of this session, or as an iteration without one.
     let comparisons = record.iterations.iter().flat_map(|one| &one.measurements);
     let comparisons: Vec<f64> = comparisons.filter_map(|found| found.comparison.as_ref()?.wall_s).collect();

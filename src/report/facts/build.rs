@@ -165,7 +165,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let record = input.record;
     let facts: Option<&CaseFacts> = input.facts.iter().find(|facts| facts.case == name);
     let conditions = facts.map(|facts| &facts.conditions);
-    // A recording knows neither the work nor the ceilings of the device.
+    // A recording knows neither the work nor the peaks of the device.
     let rates = facts.filter(|_| record.session.time_source != TimeSource::Recorded);
     let standing = standing::of(name, record);
     let deciding = standing.and_then(|standing| standing.deciding);

@@ -1,6 +1,6 @@
 //! The experiment that the data recommends most.
 
-use super::contract::{Case, Experiment, ParameterEffect};
+use super::contract::{Case, NextExperiment, ParameterEffect};
 use super::findings::{self, Left, MIN_GAIN};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
@@ -13,7 +13,11 @@ use crate::domain::variant::Params;
 /// Returns the experiment that promises most. Remedies come first: they also test a cause of lost time. Then come changes
 /// of a parameter that have paid on other pairs of configurations, and the best variants of other cases. None if nothing
 /// promises a gain that a comparison can resolve.
-pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Option<Experiment> {
+pub(super) fn promising(
+    cases: &[Case],
+    effects: &[ParameterEffect],
+    input: &ReportInput<'_>,
+) -> Option<NextExperiment> {
     most(by_remedy(cases, input), cases).or_else(|| {
         let samples = samples(&input.record.iterations);
         let others = by_parameter(cases, effects, input, &samples).into_iter();
@@ -23,8 +27,8 @@ pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &Rep
 }
 
 /// Returns the experiment with the largest expected gain, of several the first. None is expected to beat the floor. A best
-/// variant below its floor shows that the ceilings are wrong; then its time is the limit.
-fn most(candidates: Vec<Experiment>, cases: &[Case]) -> Option<Experiment> {
+/// variant below its floor shows that the peaks are wrong; then its time is the limit.
+fn most(candidates: Vec<NextExperiment>, cases: &[Case]) -> Option<NextExperiment> {
     let limited = candidates.into_iter().map(|mut one| {
         let floor_us = cases.iter().find(|case| case.case == one.case).and_then(|case| case.floor_us);
         let most = floor_us.map_or(f64::INFINITY, |floor_us| one.before_us / floor_us.min(one.before_us));
@@ -36,7 +40,7 @@ fn most(candidates: Vec<Experiment>, cases: &[Case]) -> Option<Experiment> {
 }
 
 /// Tells whether an experiment makes a grid smaller whose few blocks are a cause of lost time.
-fn makes_it_worse(experiment: &Experiment, cases: &[Case], input: &ReportInput<'_>) -> bool {
+fn makes_it_worse(experiment: &NextExperiment, cases: &[Case], input: &ReportInput<'_>) -> bool {
     let Some(case) = cases.iter().find(|case| case.case == experiment.case) else { return false };
     let is_cause = |found: &Finding| {
         let is_own = found.case == case.case && found.iteration == case.iteration;
@@ -47,7 +51,7 @@ fn makes_it_worse(experiment: &Experiment, cases: &[Case], input: &ReportInput<'
 
 /// Returns the remedies that were not tried of findings about the best variants. Causes that an experiment has refuted and
 /// remedies that the prediction model expects to fail are left out.
-fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Vec<Experiment> {
+fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Vec<NextExperiment> {
     let is_open =
         |finding: &&Finding| finding.weight().exp() >= MIN_GAIN && finding.tested.status != CauseStatus::NotConfirmed;
     let candidate = |finding: &Finding| {
@@ -69,10 +73,10 @@ fn remedied(
     prediction: Option<Prediction>,
     params: Params,
     case: &Case,
-) -> Option<Experiment> {
+) -> Option<NextExperiment> {
     let middle = |Prediction { lo, hi, median, .. }: Prediction| median.unwrap_or((lo * hi).sqrt());
     let own = case.variant.as_ref().filter(|own| own.family == remedy.family);
-    Some(Experiment {
+    Some(NextExperiment {
         source: "remedy",
         case: case.case.clone(),
         against: case.iteration,
@@ -96,7 +100,7 @@ fn by_parameter(
     effects: &[ParameterEffect],
     input: &ReportInput<'_>,
     samples: &[Sample<'_>],
-) -> Vec<Experiment> {
+) -> Vec<NextExperiment> {
     let promising =
         effects.iter().filter(|one| one.pairs >= MIN_PAIRS as u64 && one.verdict != "tied" && one.effect >= MIN_GAIN);
     let candidate = &|effect: &ParameterEffect, case: &Case| {
@@ -111,7 +115,7 @@ fn by_parameter(
             && !is_timed(samples, &effect.family, &params, &case.case)
             && (input.is_valid)(&effect.family, &params, &case.case);
         let (parameter, from, to) = (effect.parameter.clone(), effect.from, effect.to);
-        is_possible.then(|| Experiment {
+        is_possible.then(|| NextExperiment {
             source: "parameter",
             case: case.case.clone(),
             against: case.iteration,

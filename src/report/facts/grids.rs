@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::contract::{Case, Experiment};
+use super::contract::{Case, NextExperiment};
 use crate::domain::origin::Change;
 use crate::domain::record::IterationRecord;
 use crate::domain::statistics::median;
@@ -10,9 +10,9 @@ use crate::domain::variant::Params;
 
 /// Tells whether a configuration has a smaller grid on a case than the best variant, by the launch plans of the session.
 /// False if they do not show it.
-pub(super) fn is_smaller(case: &Case, experiment: &Experiment, iterations: &[IterationRecord]) -> bool {
+pub(super) fn is_smaller(case: &Case, experiment: &NextExperiment, iterations: &[IterationRecord]) -> bool {
     let Some(own) = case.ctas.map(|own| own as f64) else { return false };
-    let Experiment { family, params, .. } = experiment;
+    let NextExperiment { family, params, .. } = experiment;
     let grids: Vec<(&Params, f64)> = iterations
         .iter()
         .filter(|one| one.family == *family)
@@ -54,7 +54,7 @@ mod tests {
     fn a_grid_is_known_from_the_configuration_or_follows_from_pairs() {
         let mut record = record();
         let case = report(&record).cases[0].clone();
-        let set = |block: i64, pad: i64| Experiment {
+        let set = |block: i64, pad: i64| NextExperiment {
             source: "parameter",
             case: case.case.clone(),
             against: None,

@@ -1,7 +1,7 @@
 //! What limits the best variant of a case.
 
 use super::contract::{Case, Diagnosed, Diagnosis, Limit, Roofline};
-use super::roofline::NEAR_CEILING;
+use super::roofline::NEAR_PEAK;
 use crate::domain::finding::{CauseStatus, Confidence};
 
 /// The share of a time from which an empty launch explains much of it.
@@ -13,11 +13,11 @@ const MIN_GAIN: f64 = 1.02;
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MAX_BLOCKS: f64 = 0.8;
 
-/// Returns what limits the best variant of a case: its most important cause of lost time, else the nearest ceiling, the
+/// Returns what limits the best variant of a case: its most important cause of lost time, else the nearest peak, the
 /// launch or idle multiprocessors. None without a time.
 pub(super) fn of(case: &Case, diagnoses: &[Diagnosis]) -> Option<Limit> {
     let of_cause = |cause: &Diagnosed| Limit::Cause { rule: cause.finding.rule, gain: cause.finding.gain };
-    first_cause(case, diagnoses).map(of_cause).or_else(|| by_ceilings(case, case.roofline.as_ref()?))
+    first_cause(case, diagnoses).map(of_cause).or_else(|| by_peaks(case, case.roofline.as_ref()?))
 }
 
 /// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
@@ -63,9 +63,9 @@ pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &[Diagnosis]) -> Op
     most.map(|(case, _)| case)
 }
 
-fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<Limit> {
+fn by_peaks(case: &Case, roofline: &Roofline) -> Option<Limit> {
     let (arithmetic, bandwidth) = (roofline.share_of_arithmetic?, roofline.share_of_bandwidth?);
-    if arithmetic.max(bandwidth) >= NEAR_CEILING {
+    if arithmetic.max(bandwidth) >= NEAR_PEAK {
         let of = if arithmetic >= bandwidth { "arithmetic" } else { roofline.bytes_from };
         return Some(Limit::Ceiling { of, share: arithmetic.max(bandwidth) });
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_near_a_ceiling_is_limited_by_it() {
+    fn a_variant_near_a_peak_is_limited_by_it() {
         let mut case = report(&record()).cases[0].clone();
         let limit = |case: &Case| of(case, &[]);
         let roofline = case.roofline.as_mut().unwrap();

@@ -32,7 +32,7 @@ pub(super) fn of(record: &SessionRecord, cases: &[Case]) -> Vec<Progress> {
     let totals = record.totals();
     let known = cases.iter().filter_map(|case| Some((case, steps.remove(case.case.as_str())?)));
     let with_final = known.map(|(case, mut steps)| {
-        steps.extend(settled(case, end_s, record.session.cost.total_usd()));
+        steps.extend(by_final(case, end_s, record.session.cost.total_usd()));
         let tried_in_all = totals.timed.get(&case.case).copied().unwrap_or_default();
         Progress { case: case.case.clone(), steps, tried_in_all }
     });
@@ -40,7 +40,7 @@ pub(super) fn of(record: &SessionRecord, cases: &[Case]) -> Vec<Progress> {
 }
 
 /// Returns the time that a final gave.
-fn settled(case: &Case, at_s: f64, cost_usd: f64) -> Option<ProgressStep> {
+fn by_final(case: &Case, at_s: f64, cost_usd: f64) -> Option<ProgressStep> {
     let is_final = case.comparison.as_ref().is_some_and(|comparison| comparison.kind == "final");
     let (us, iteration, variant) = (case.best_us?, case.iteration?, case.variant.as_ref()?);
     is_final.then(|| ProgressStep { kind: "final", at_s, cost_usd, us, iteration, family: variant.family.clone() })

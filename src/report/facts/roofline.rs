@@ -1,11 +1,11 @@
-//! What a case needs at least, and how near the best variant comes to each ceiling of the device.
+//! What a case needs at least, and how near the best variant comes to each peak of the device.
 
 use super::CaseFacts;
 use super::contract::Roofline;
 
-/// The share of a ceiling from which it is what limits a kernel. The best kernels of large cases reach 60% to 80% of
-/// the arithmetic ceiling (docs/results).
-pub(super) const NEAR_CEILING: f64 = 0.5;
+/// The share of a peak from which it is what limits a kernel. The best kernels of large cases reach 60% to 80% of
+/// the arithmetic peak (docs/results).
+pub(super) const NEAR_PEAK: f64 = 0.5;
 
 /// Returns the roofline of a case with the time of its best variant in nanoseconds.
 pub(super) fn of(facts: &CaseFacts, best_ns: Option<f64>) -> Roofline {

@@ -88,7 +88,7 @@ pub(super) fn is_win(iteration: &IterationRecord, case: &str, iterations: &[Iter
 
 /// Returns the figures of a case. None without a correct variant.
 pub(super) fn of<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
-    settled(case, record).or_else(|| fastest(case, record))
+    by_final(case, record).or_else(|| fastest(case, record))
 }
 
 /// Returns the iteration with the best variant of a case, and the variant's time in nanoseconds. None without a correct
@@ -98,7 +98,7 @@ pub fn best_of_case(case: &str, record: &SessionRecord) -> Option<(IterationId, 
 }
 
 /// Returns the best variant of the case's last final.
-fn settled<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
+fn by_final<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     let last = record.finals.iter().rev().find(|last| last.comparison.conditions.case == case)?;
     let iteration = record.iterations.iter().find(|iteration| iteration.id == last.winner)?;
     let measurement = iteration.measurements.iter().find(|measurement| measurement.case == case)?;

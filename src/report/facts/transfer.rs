@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::contract::{Case, Experiment, Variant};
+use super::contract::{Case, NextExperiment, Variant};
 use super::pairs::Sample;
 use super::{ReportInput, excluded};
 use crate::domain::variant::Params;
@@ -16,7 +16,7 @@ const MAX_NEAR: usize = 3;
 type Timed<'a> = HashMap<(&'a str, &'a str), Vec<&'a Sample<'a>>>;
 
 /// Returns the experiments that try the best variant of one case on another, where that is expected to pay.
-pub(super) fn candidates(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Vec<Experiment> {
+pub(super) fn candidates(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Vec<NextExperiment> {
     let mut timed: Timed<'_> = HashMap::new();
     for sample in samples {
         timed.entry((sample.family, sample.case)).or_default().push(sample);
@@ -32,7 +32,7 @@ fn candidate(
     cases: &[Case],
     input: &ReportInput<'_>,
     timed: &Timed<'_>,
-) -> Option<Experiment> {
+) -> Option<NextExperiment> {
     let (own, variant, before_us) = (case.variant.as_ref()?, other.variant.as_ref()?, case.best_us?);
     let is_possible = own.family != variant.family
         && excluded::can_compute(input, &variant.family, &case.case)
@@ -43,7 +43,7 @@ fn candidate(
     }
     let thirds: Vec<&Case> = near(case, cases).into_iter().filter(|third| third.case != other.case).collect();
     let expected = expected((case, before_us), own, variant, timed, &thirds)?;
-    Some(Experiment {
+    Some(NextExperiment {
         source: "transfer",
         case: case.case.clone(),
         against: case.iteration,

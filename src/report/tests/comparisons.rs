@@ -55,7 +55,7 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     assert_eq!(report.winners_curse.map(|curse| curse.winners), Some(2));
 }
 
-/// The first kernel was also timed apart, in 80 us. In the run with the winner, it took 1.5 times as long.
+/// The initial kernel was also timed apart, in 80 us. In the run with the winner, it took 1.5 times as long.
 #[test]
 fn the_time_before_agrees_with_the_ratio_of_one_run() {
     let mut record = confirmed();
@@ -68,14 +68,14 @@ fn the_time_before_agrees_with_the_ratio_of_one_run() {
     assert!((figure(1) / figure(2) - figure(3)).abs() < 0.001 && !row.contains("80.00"), "{row}");
 }
 
-/// The final lacks the first kernel, with which the confirmation compared the winner.
+/// The final lacks the initial kernel, with which the confirmation compared the winner.
 #[test]
 fn a_ratio_that_the_final_lacks_is_that_of_the_confirmation() {
     let ratio = report(&settled()).cases[0].change.as_ref().unwrap().ratio.unwrap();
     assert!(ratio.paired && (ratio.estimate - 1.25).abs() < 0.01, "{ratio:?}");
 }
 
-/// The best variant took 79 us and the first kernel 80 us, in two runs. What two runs of one variant differ by is not known.
+/// The best variant took 79 us and the initial kernel 80 us, in two runs. What two runs of one variant differ by is not known.
 #[test]
 fn a_ratio_of_two_runs_within_their_noise_is_a_tie_in_all_parts() {
     let mut record = record();
@@ -218,7 +218,7 @@ fn a_time_below_the_floor_is_an_error_and_no_win() {
     let mut record = confirmed();
     record.iterations[2].measurements[0].comparison.as_mut().unwrap().floor_ns = Some(60_000.0);
     let page = report(&record).to_markdown().unwrap();
-    assert!(page.contains("Faster than the floor on b1h1s128: the measurement or the ceilings are wrong"), "{page}");
+    assert!(page.contains("Faster than the floor on b1h1s128: the measurement or the peaks are wrong"), "{page}");
 }
 
 /// The first iteration measures the initial kernel in its default configuration.

@@ -6,8 +6,8 @@ use crate::domain::finding::{CauseStatus, Confidence, Evidence, EvidenceSource};
 use crate::domain::machine::MachineSummary;
 use crate::report::contract::{
     Advice, Breakdown, Case, Comparison, ConfigurationPath, Counts, CyclePart, Cycles, Diagnosed, Diagnosis,
-    DiagnosisOf, Experiment, Lead, LeadEvidence, Limit, Line, Longer, NearTie, Next, Outlook, Over, OverKind, Parts,
-    PathStep, PhaseCost, Phases, Progress, ProgressStep, Ratio, Step, StepKind,
+    DiagnosisOf, Lead, LeadEvidence, Limit, Line, Longer, NearTie, Next, NextExperiment, Outlook, Over, OverKind,
+    Parts, PathStep, PhaseCost, Phases, Progress, ProgressStep, Ratio, Step, StepKind,
 };
 
 /// What a stranger may have written.
@@ -59,7 +59,8 @@ pub(in crate::report) fn full(count: usize) -> Report {
     });
     report.advice = advice(&report.cases[count - 1]);
     report.no_counters = Some("`ncu` is not installed".to_owned());
-    report.left_out = vec![crate::domain::record::LeftOut { family: "broken".to_owned(), reason: HOSTILE.to_owned() }];
+    report.left_out =
+        vec![crate::domain::record::FamilyLeftOut { family: "broken".to_owned(), reason: HOSTILE.to_owned() }];
     report.excluded = vec![contract::Excluded {
         family: "split-k".to_owned(),
         cases: vec!["b1h1s4d4".into()],
@@ -284,7 +285,7 @@ fn phases() -> Phases {
 }
 
 fn advice(case: &Case) -> Advice {
-    let experiment = Experiment {
+    let experiment = NextExperiment {
         source: "remedy",
         case: case.case.clone(),
         against: Some(IterationId(3)),

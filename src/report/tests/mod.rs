@@ -21,6 +21,7 @@ use crate::domain::cost::{Spent, UnknownCosts};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::finding::{CauseTest, Confidence, Evidence, EvidenceSource};
+use crate::domain::gpu_state::Graphs;
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::launched::LaunchedKernel;
@@ -34,7 +35,6 @@ use crate::domain::record::{
     Baseline, BaselineKind, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
 use crate::domain::regime::Regime;
-use crate::domain::state::Graphs;
 use crate::domain::statistics::Interval;
 use crate::domain::timing::Timing;
 use crate::domain::variant::VariantHash;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::{BaselineEntry, ComparisonError, Entry, Terms};
 use crate::domain::comparison::{self, MIN_ROUNDS, Participant, Progress, Role};
 use crate::domain::correctness::Correctness;
+use crate::domain::gpu_state::{self, Load};
 use crate::domain::ids::IterationId;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
-use crate::domain::state::{self, Load};
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
@@ -163,7 +163,7 @@ impl<'a> ComparisonRun<'a> {
                 continue;
             }
             let controls_ns = turns.iter().flatten().filter_map(|turn| turn.group.graph_node_ns);
-            if !state::alike(controls_ns, self.clock_spread()) {
+            if !gpu_state::alike(controls_ns, self.clock_spread()) {
                 (mixed, discarded) = (mixed + 1, discarded + 1);
                 if mixed > MAX_MIXED_ROUNDS {
                     self.separate(&turns)?;
@@ -191,10 +191,10 @@ impl<'a> ComparisonRun<'a> {
             }
         }
         let spread = self.clock_spread();
-        let is_other = |its_ns: f64| !state::alike(ours_ns.iter().copied().chain([its_ns]), spread);
+        let is_other = |its_ns: f64| !gpu_state::alike(ours_ns.iter().copied().chain([its_ns]), spread);
         theirs_ns.retain(|(_, its_ns)| is_other(*its_ns));
         let (Some(ns), false, true) =
-            (median(&ours_ns), theirs_ns.is_empty(), state::alike(ours_ns.iter().copied(), spread))
+            (median(&ours_ns), theirs_ns.is_empty(), gpu_state::alike(ours_ns.iter().copied(), spread))
         else {
             return Err(two_speeds(&ours_ns));
         };

@@ -249,7 +249,7 @@ pub trait Replay {
     /// after the last. A work that updates a tensor in place may have only one of them.
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault>;
 
-    /// Brings the process into the [state of its graphs](crate::domain::state::Graphs) in which the device replays. A
+    /// Brings the process into the [state of its graphs](crate::domain::gpu_state::Graphs) in which the device replays. A
     /// time that is recorded begins with this, after its executions are captured, because other processes may have
     /// ended the state.
     ///

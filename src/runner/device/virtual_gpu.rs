@@ -490,11 +490,11 @@ fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
     }
 }
 
-/// Returns the ceilings of the real GPU, from the rates in its model.
+/// Returns the peaks of the real GPU, from the rates in its model.
 fn peaks(gpu: &Gpu) -> Peaks {
     let rates = &gpu.rates;
     let per_clock = gpu.clock_hz * f64::from(gpu.multiprocessors);
-    let f32_flop = Peaks::f32_ceiling(2.0 * f64::from(rates.fma_lanes), rates.tensor16_flop);
+    let f32_flop = Peaks::f32_peak(2.0 * f64::from(rates.fma_lanes), rates.tensor16_flop);
     Peaks {
         f16_flops: per_clock * rates.tensor16_flop,
         f32_flops: per_clock * f32_flop,
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_of_tf32_is_the_rate_of_the_tensor_cores() {
+    fn the_peak_of_tf32_is_the_rate_of_the_tensor_cores() {
         for name in Gpu::NAMES {
             let gpu = Gpu::named(name).unwrap();
             let tf32 = gpu.clock_hz * f64::from(gpu.multiprocessors) * gpu.rates.tensor_tf32_flop;

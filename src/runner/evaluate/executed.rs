@@ -55,7 +55,7 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
         let replay = device.as_replay().ok_or_else(|| Fault::Broken("no replays".to_owned()))?;
         match problem {
             Some(_) => benchmark::time_as_recorded(replay, works, *samples, *min_sample_ns),
-            // A ceiling of the device is a time in the best state.
+            // A peak of the device is a time in the best state.
             None => benchmark::time(replay, works, *samples, *min_sample_ns),
         }
     })

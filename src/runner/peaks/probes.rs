@@ -1,4 +1,4 @@
-//! The kernels that find a device's ceilings, and the work of each launch.
+//! The kernels that find a device's peaks, and the work of each launch.
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
@@ -6,7 +6,7 @@ use crate::domain::regime::COLD_L2_SIZES;
 
 /// The rate that a probe measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ceiling {
+pub enum Peak {
     /// Bytes/s read from and written to device memory.
     Memory,
     /// Bytes/s from L2.
@@ -23,7 +23,7 @@ pub enum Ceiling {
 #[derive(Debug, Clone)]
 pub struct PeakKernel {
     /// The rate that it measures.
-    pub figure: Ceiling,
+    pub figure: Peak,
     /// CUDA source of the kernel.
     pub source: &'static str,
     /// One launch of it.
@@ -70,14 +70,14 @@ pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<PeakKernel> {
     // As large as the rotated buffers of a cold measurement, so that L2 keeps as much of it as of those.
     let rotated = chunks(COLD_L2_SIZES * l2);
     let mut all = vec![
-        read(Ceiling::Memory, large, 2, resident),
+        read(Peak::Memory, large, 2, resident),
         // With one block per chunk, the hardware chooses the order.
-        read(Ceiling::Memory, large, 2, large * 2),
-        read(Ceiling::Memory, rotated, 8, resident),
+        read(Peak::Memory, large, 2, large * 2),
+        read(Peak::Memory, rotated, 8, resident),
         copy(large / 2, resident),
         // Small enough for L2 even where each half of it keeps its own copy.
-        read(Ceiling::L2, chunks(l2 / 4), effort.sweeps, resident),
-        read(Ceiling::L2, chunks(l2 / 8), effort.sweeps * 2, resident),
+        read(Peak::L2, chunks(l2 / 4), effort.sweeps, resident),
+        read(Peak::L2, chunks(l2 / 8), effort.sweeps * 2, resident),
         ffma(resident, effort.steps),
         empty(),
     ];
@@ -94,7 +94,7 @@ fn chunks(bytes: u64) -> u32 {
     u32::try_from((bytes / CHUNK_BYTES).max(1)).unwrap_or(u32::MAX)
 }
 
-fn read(figure: Ceiling, chunks: u32, sweeps: u32, blocks: u32) -> PeakKernel {
+fn read(figure: Peak, chunks: u32, sweeps: u32, blocks: u32) -> PeakKernel {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("sink"), int("chunks", chunks), int("passes", sweeps)];
     let plan = plan(&[("from", bytes), ("sink", SINK_BYTES)], "read", blocks, READ_THREADS, args);
@@ -106,7 +106,7 @@ fn copy(chunks: u32, blocks: u32) -> PeakKernel {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("to"), int("chunks", chunks)];
     let plan = plan(&[("from", bytes), ("to", bytes)], "copy", blocks, READ_THREADS, args);
-    PeakKernel { figure: Ceiling::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
+    PeakKernel { figure: Peak::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
 }
 
 /// 16 rounds of 16 multiply-adds per step and thread.
@@ -115,7 +115,7 @@ fn ffma(blocks: u32, steps: u32) -> PeakKernel {
     let args = vec![buffer("sink"), float("factor", 0.0), float("summand", 0.0), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "ffma", blocks, THREADS, args);
     let threads = f64::from(blocks) * f64::from(THREADS);
-    PeakKernel { figure: Ceiling::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
+    PeakKernel { figure: Peak::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
 }
 
 /// 8 rounds of 8 products of 16 x 8 x 16 per step and warp.
@@ -124,7 +124,7 @@ fn mma(blocks: u32, steps: u32) -> PeakKernel {
     let args = vec![buffer("sink"), int("operand", 0), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "mma", blocks, WARPS * 32, args);
     let products = f64::from(blocks) * f64::from(WARPS) * f64::from(steps) * 8.0 * 8.0;
-    PeakKernel { figure: Ceiling::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
+    PeakKernel { figure: Peak::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
 }
 
 /// 16 products of 64 x 256 x 16 per step and warpgroup.
@@ -133,11 +133,11 @@ fn wgmma(blocks: u32, steps: u32) -> PeakKernel {
     let args = vec![buffer("sink"), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "wgmma", blocks, WARPGROUPS * 128, args);
     let products = f64::from(blocks) * f64::from(WARPGROUPS) * f64::from(steps) * 16.0;
-    PeakKernel { figure: Ceiling::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
+    PeakKernel { figure: Peak::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
 }
 
 fn empty() -> PeakKernel {
-    PeakKernel { figure: Ceiling::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
+    PeakKernel { figure: Peak::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
 }
 
 /// Size of the buffer for a kernel's result, if it had one.

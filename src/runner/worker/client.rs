@@ -118,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// Replaces the device's own ceilings with measured ones.
+    /// Replaces the device's own peaks with measured ones.
     pub fn set_peaks(&mut self, peaks: Peaks) {
         self.info.peaks = peaks;
     }

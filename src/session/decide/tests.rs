@@ -11,18 +11,18 @@ use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::KnownWinner;
 use crate::session::setup::SessionSetup;
-use crate::session::synthetic::{CASES, Told, evaluation, measurement, params, setup};
+use crate::session::synthetic::{CASES, Scenario, evaluation, measurement, params, setup};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns the decision at a time, in seconds after the start, with some proposals under way.
-fn at(told: &Told, seconds: u64, proposals: usize) -> Action {
-    next_action(&told.state, &Phase::Search, &moment(seconds, proposals))
+fn at(told: &Scenario, seconds: u64, proposals: usize) -> Action {
+    next_action(&told.state, &Phase::Search, &inputs(seconds, proposals))
 }
 
-fn moment(seconds: u64, proposals: usize) -> Moment {
+fn inputs(seconds: u64, proposals: usize) -> LoopInputs {
     let time = Time { running: Duration::from_secs(seconds), since_record: SECOND };
-    Moment {
+    LoopInputs {
         time,
         interrupts: 0,
         under_way: UnderWay { proposals, is_dry: false, ..UnderWay::default() },
@@ -33,29 +33,29 @@ fn moment(seconds: u64, proposals: usize) -> Moment {
 }
 
 /// The same while the baselines are not known.
-fn without_baselines(told: &Told, baselines: Baselines, proposals: usize) -> Action {
-    next_action(&told.state, &Phase::Search, &Moment { baselines, ..moment(0, proposals) })
+fn without_baselines(told: &Scenario, baselines: Baselines, proposals: usize) -> Action {
+    next_action(&told.state, &Phase::Search, &LoopInputs { baselines, ..inputs(0, proposals) })
 }
 
-fn limited(limit: impl FnOnce(&mut SessionSetup)) -> Told {
+fn limited(limit: impl FnOnce(&mut SessionSetup)) -> Scenario {
     let mut setup = setup();
     limit(&mut setup);
-    Told::new(setup)
+    Scenario::new(setup)
 }
 
-fn with_start(mut told: Told) -> Told {
+fn with_start(mut told: Scenario) -> Scenario {
     told.screened(0, Purpose::Initial, [100, 100]);
     told
 }
 
 fn confirms(action: &Action, candidates: &[(IterationId, &str)]) -> bool {
     let candidates = candidates.iter().map(|(iteration, case)| (*iteration, CaseName::from(*case))).collect();
-    *action == Action::Confirm(Due { candidates })
+    *action == Action::Confirm(ConfirmationDue { candidates })
 }
 
 #[test]
 fn compilers_are_kept_busy_then_the_oldest_proposal_is_evaluated() {
-    let told = Told::new(setup());
+    let told = Scenario::new(setup());
     assert_eq!(at(&told, 0, 0), Action::Propose);
     assert_eq!(at(&told, 0, 1), Action::Propose);
     assert!(matches!(at(&told, 0, 2), Action::Evaluate { within } if within < 3600 * SECOND));
@@ -63,29 +63,29 @@ fn compilers_are_kept_busy_then_the_oldest_proposal_is_evaluated() {
 
 #[test]
 fn while_the_device_evaluates_the_proposer_fills_the_queue() {
-    let told = Told::new(setup());
-    assert_eq!(room_meanwhile(&told.state, &moment(0, 0)), 2);
-    assert_eq!(room_meanwhile(&told.state, &moment(0, 2)), 0, "the queue is full");
+    let told = Scenario::new(setup());
+    assert_eq!(room_meanwhile(&told.state, &inputs(0, 0)), 2);
+    assert_eq!(room_meanwhile(&told.state, &inputs(0, 2)), 0, "the queue is full");
     let last = limited(|setup| setup.options.budget.max_iterations = Some(2));
-    assert_eq!(room_meanwhile(&last.state, &moment(0, 0)), 1);
-    assert_eq!(room_meanwhile(&last.state, &moment(0, 1)), 0, "two iterations are begun or proposed");
-    let asks = Moment { may_ask: true, ..moment(0, 1) };
+    assert_eq!(room_meanwhile(&last.state, &inputs(0, 0)), 1);
+    assert_eq!(room_meanwhile(&last.state, &inputs(0, 1)), 0, "two iterations are begun or proposed");
+    let asks = LoopInputs { may_ask: true, ..inputs(0, 1) };
     assert_eq!(room_meanwhile(&told.state, &asks), 0, "the next turn may be a model's");
 }
 
 #[test]
 fn lanes_get_what_is_compiled_until_the_budget_is_needed_for_the_end() {
-    let told = with_start(Told::new(setup()));
+    let told = with_start(Scenario::new(setup()));
     let compiled = |seconds, proposals| {
         let under_way = UnderWay { proposals, is_ready: true, ..UnderWay::default() };
-        Moment { under_way, ..moment(seconds, proposals) }
+        LoopInputs { under_way, ..inputs(seconds, proposals) }
     };
-    let within = told.state.meter().left(&told.state.setup().options.budget, &moment(1, 0).time, Duration::ZERO);
+    let within = told.state.meter().left(&told.state.setup().options.budget, &inputs(1, 0).time, Duration::ZERO);
     assert!(matches!(for_lanes(&told.state, &compiled(1, 2), 1), ForLanes::Screen { within: left } if left <= within));
     assert_eq!(for_lanes(&told.state, &compiled(1, 1), 0), ForLanes::Propose, "every lane is busy");
     assert_eq!(for_lanes(&told.state, &compiled(1, 2), 0), ForLanes::Wait, "and the queue is full");
     assert_eq!(for_lanes(&told.state, &compiled(3600, 2), 1), ForLanes::Wait, "the time is over");
-    let interrupted = Moment { interrupts: 1, ..compiled(1, 2) };
+    let interrupted = LoopInputs { interrupts: 1, ..compiled(1, 2) };
     assert_eq!(for_lanes(&told.state, &interrupted, 1), ForLanes::Wait);
 }
 
@@ -102,16 +102,16 @@ fn iterations_on_lanes_count_as_begun() {
 
 #[test]
 fn what_is_compiled_does_not_wait_for_a_search_without_prospects() {
-    let told = with_start(Told::new(setup()));
-    let next = |told: &Told, proposals, left_out| {
+    let told = with_start(Scenario::new(setup()));
+    let next = |told: &Scenario, proposals, left_out| {
         let under_way = UnderWay { proposals, left_out, is_ready: proposals > 0, ..UnderWay::default() };
-        next_action(&told.state, &Phase::Search, &Moment { under_way, ..moment(1, proposals) })
+        next_action(&told.state, &Phase::Search, &LoopInputs { under_way, ..inputs(1, proposals) })
     };
     assert_eq!(next(&told, 1, 0), Action::Propose);
     assert!(matches!(next(&told, 1, 1), Action::Evaluate { .. }), "others are drawn while the device works");
     assert_eq!(next(&told, 0, 1000), Action::Propose, "nothing else can be done");
     let compiling = UnderWay { proposals: 1, left_out: 1000, ..UnderWay::default() };
-    let while_compiling = Moment { under_way: compiling, ..moment(1, 1) };
+    let while_compiling = LoopInputs { under_way: compiling, ..inputs(1, 1) };
     assert_eq!(next_action(&told.state, &Phase::Search, &while_compiling), Action::Propose, "the device would wait");
     let counted = with_start(limited(|setup| setup.options.budget.max_iterations = Some(9)));
     let evaluates = matches!(next_action(&counted.state, &Phase::Search, &while_compiling), Action::Evaluate { .. });
@@ -123,7 +123,7 @@ fn what_is_compiled_does_not_wait_for_a_search_without_prospects() {
 
 #[test]
 fn the_search_begins_while_the_program_of_the_baselines_starts() {
-    let told = with_start(Told::new(setup()));
+    let told = with_start(Scenario::new(setup()));
     let starting = |proposals| without_baselines(&told, Baselines::Starting, proposals);
     assert_eq!(starting(1), Action::Propose);
     assert!(matches!(starting(2), Action::Evaluate { .. }));
@@ -132,14 +132,14 @@ fn the_search_begins_while_the_program_of_the_baselines_starts() {
 
 #[test]
 fn a_candidate_is_accepted_but_not_compared_before_the_baselines_are_known() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.screened(1, Purpose::Screening, [50, 50]);
     for number in 2..20 {
         told.screened(number, Purpose::Screening, [150, 150]);
     }
     assert!(matches!(at(&told, 0, 2), Action::Confirm(_)));
     assert!(matches!(without_baselines(&told, Baselines::Starting, 2), Action::Evaluate { .. }));
-    let may = |baselines| confirming(&told.state, &Moment { baselines, ..moment(0, 2) });
+    let may = |baselines| confirming(&told.state, &LoopInputs { baselines, ..inputs(0, 2) });
     assert_eq!(may(Baselines::Starting), Confirming::Accept);
     assert_eq!(may(Baselines::Known), Confirming::Compare);
 }
@@ -160,7 +160,7 @@ fn a_committed_winner_is_confirmed_first_once_the_baselines_are_known() {
     told.screened(1, Purpose::Remeasurement, [90, 200]);
     let iteration = told.state.best_candidate(CASES[0]).unwrap().iteration;
     told.screened(2, Purpose::Screening, [50, 90]);
-    let in_design = Moment { under_way: UnderWay { initial: 1, ..moment(0, 2).under_way }, ..moment(0, 2) };
+    let in_design = LoopInputs { under_way: UnderWay { initial: 1, ..inputs(0, 2).under_way }, ..inputs(0, 2) };
     let action = next_action(&told.state, &Phase::Search, &in_design);
     assert!(confirms(&action, &[(iteration, CASES[0])]), "a faster variant waits: {action:?}");
 }
@@ -168,7 +168,7 @@ fn a_committed_winner_is_confirmed_first_once_the_baselines_are_known() {
 /// The report counts its gain from what was committed, on whichever device.
 #[test]
 fn a_committed_winner_of_another_device_is_confirmed_before_a_faster_candidate() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     let winner = told.screened_from_another_device(1, [90, 200]);
     told.screened(2, Purpose::Screening, [50, 200]);
     let action = at(&told, 0, 2);
@@ -177,17 +177,19 @@ fn a_committed_winner_of_another_device_is_confirmed_before_a_faster_candidate()
 
 #[test]
 fn the_baselines_are_timed_before_the_search_ends() {
-    let told = with_start(Told::new(setup()));
-    let late = |baselines| next_action(&told.state, &Phase::Search, &Moment { baselines, ..moment(3600, 2) });
+    let told = with_start(Scenario::new(setup()));
+    let late = |baselines| next_action(&told.state, &Phase::Search, &LoopInputs { baselines, ..inputs(3600, 2) });
     assert_eq!(late(Baselines::Starting), Action::TimeBaselines);
     assert!(matches!(late(Baselines::Known), Action::EndSearch(_)));
 }
 
 #[test]
 fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
-    let told = Told::new(setup());
-    let dry =
-        |proposals| Moment { under_way: UnderWay { proposals, is_dry: true, ..UnderWay::default() }, ..moment(0, 0) };
+    let told = Scenario::new(setup());
+    let dry = |proposals| LoopInputs {
+        under_way: UnderWay { proposals, is_dry: true, ..UnderWay::default() },
+        ..inputs(0, 0)
+    };
     assert!(matches!(next_action(&told.state, &Phase::Search, &dry(1)), Action::Evaluate { .. }));
     let nothing_left = Action::EndSearch(Reason { text: NOTHING_LEFT.into(), early: Some(EarlyEnd::NothingLeft) });
     assert_eq!(next_action(&told.state, &Phase::Search, &dry(0)), nothing_left);
@@ -197,7 +199,7 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
 fn each_limit_ends_the_search() {
     let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
     assert_eq!(at(&told, 0, 2), Action::EndSearch("its iteration limit (--iterations) is reached".into()));
-    let told = Told::new(setup());
+    let told = Scenario::new(setup());
     assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent".into()));
     let told = limited(|setup| {
         setup.device.timing = TimingMode::Measured(Default::default());
@@ -208,7 +210,7 @@ fn each_limit_ends_the_search() {
 }
 
 /// A session of 1000 s with two cases, and 40 variants that are slower than the first one.
-fn idle(change: impl FnOnce(&mut SessionSetup)) -> Told {
+fn idle(change: impl FnOnce(&mut SessionSetup)) -> Scenario {
     let mut told = with_start(limited(|setup| {
         setup.options.min_gain = 0.005;
         setup.options.budget.wall = 1000 * SECOND;
@@ -221,8 +223,8 @@ fn idle(change: impl FnOnce(&mut SessionSetup)) -> Told {
 }
 
 /// Returns why the rest of its 1000 s is not worth spending after so many seconds.
-fn stops(told: &Told, seconds: u64) -> Option<String> {
-    not_worth_it(&told.state, &moment(seconds, 2), Duration::from_secs(1000 - seconds))
+fn stops(told: &Scenario, seconds: u64) -> Option<String> {
+    not_worth_it(&told.state, &inputs(seconds, 2), Duration::from_secs(1000 - seconds))
 }
 
 #[test]
@@ -230,7 +232,7 @@ fn a_search_that_gains_nothing_ends_after_a_quarter_of_its_time() {
     let told = idle(|_| ());
     assert_eq!(stops(&told, 200), None);
     insta::assert_snapshot!(stops(&told, 300).unwrap(), @"the remaining 11m 40s are expected to gain 0.43%, which is less than 0.50% (stop.min_gain)");
-    assert_eq!(stops(&idle(|setup| setup.options.min_gain = 0.0), 900), None, "--no-stop");
+    assert_eq!(stops(&idle(|setup| setup.options.min_gain = 0.0), 900), None, "--no-early-stop");
     let counted = idle(|setup| setup.options.budget.max_iterations = Some(1000));
     assert_eq!(stops(&counted, 900), None, "so many iterations are wanted");
 }
@@ -252,7 +254,7 @@ fn a_late_gain_an_open_question_or_a_case_that_was_hardly_tried_keeps_the_search
     told.confirmed(41, 80);
     assert_eq!(stops(&told, 300), None, "the gain promises more");
     assert!(stops(&told, 950).is_some(), "but not for ever");
-    let asking = Moment { may_ask: true, ..moment(300, 2) };
+    let asking = LoopInputs { may_ask: true, ..inputs(300, 2) };
     assert_eq!(not_worth_it(&idle(|_| ()).state, &asking, 700 * SECOND), None, "a language model may have ideas");
     let mut few = with_start(limited(|setup| setup.options.min_gain = 0.005));
     for number in 1..29 {
@@ -270,7 +272,7 @@ fn no_more_is_proposed_than_there_are_iterations_left() {
 
 #[test]
 fn a_part_of_the_time_is_kept_for_the_finals() {
-    let told = with_start(Told::new(setup()));
+    let told = with_start(Scenario::new(setup()));
     let kept = told.state.finals_time();
     assert!(kept > SECOND, "{kept:?}");
     assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget (--budget) is spent".into()));
@@ -278,7 +280,7 @@ fn a_part_of_the_time_is_kept_for_the_finals() {
 
 #[test]
 fn the_best_candidate_is_confirmed_once_nothing_faster_has_come_for_a_while() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     let fastest = told.screened(1, Purpose::Screening, [50, 100]);
     // Two are compiled ahead, and twice as many iterations must pass.
     for number in 2..6 {
@@ -290,7 +292,7 @@ fn the_best_candidate_is_confirmed_once_nothing_faster_has_come_for_a_while() {
 
 #[test]
 fn a_faster_variant_becomes_the_best_candidate_and_the_wait_begins_again() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
     for number in 2..5 {
         told.screened(number, Purpose::Screening, [120, 120]);
@@ -308,9 +310,9 @@ fn the_best_candidate_is_confirmed_at_once_when_nothing_else_is_left_or_the_budg
     let mut told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(4)));
     let fastest = told.screened(1, Purpose::Screening, [50, 60]);
     let candidates = [(fastest, CASES[0]), (fastest, CASES[1])];
-    let dry = Moment {
+    let dry = LoopInputs {
         under_way: UnderWay { proposals: 0, initial: 0, is_dry: true, ..UnderWay::default() },
-        ..moment(5, 0)
+        ..inputs(5, 0)
     };
     assert!(confirms(&next_action(&told.state, &Phase::Search, &dry), &candidates), "one iteration for both cases");
     assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "two iterations are left");
@@ -320,7 +322,7 @@ fn the_best_candidate_is_confirmed_at_once_when_nothing_else_is_left_or_the_budg
 
 #[test]
 fn the_first_candidate_ahead_of_the_baseline_is_confirmed_at_once() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.baseline(60);
     told.screened(1, Purpose::Screening, [70, 100]);
     assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "it is behind the baseline");
@@ -333,26 +335,26 @@ fn the_first_candidate_ahead_of_the_baseline_is_confirmed_at_once() {
 
 #[test]
 fn nothing_is_confirmed_while_the_initial_design_is_under_way() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
     for number in 2..7 {
         told.screened(number, Purpose::Screening, [120, 120]);
     }
-    let initial = Moment {
+    let initial = LoopInputs {
         under_way: UnderWay { proposals: 2, initial: 1, is_dry: false, ..UnderWay::default() },
-        ..moment(5, 2)
+        ..inputs(5, 2)
     };
     assert!(matches!(next_action(&told.state, &Phase::Search, &initial), Action::Evaluate { .. }));
 }
 
 #[test]
 fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
     told.confirmed(1, 100);
-    let dry = Moment {
+    let dry = LoopInputs {
         under_way: UnderWay { proposals: 0, initial: 0, is_dry: true, ..UnderWay::default() },
-        ..moment(5, 0)
+        ..inputs(5, 0)
     };
     let nothing_left = Action::EndSearch(Reason { text: NOTHING_LEFT.into(), early: Some(EarlyEnd::NothingLeft) });
     assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
@@ -374,7 +376,7 @@ fn confirmations_have_a_share_of_the_time_where_one_for_each_case_takes_more() {
         }
         told
     };
-    let is_confirmed = |told: &Told, seconds| matches!(at(told, seconds, 4), Action::Confirm(_));
+    let is_confirmed = |told: &Scenario, seconds| matches!(at(told, seconds, 4), Action::Confirm(_));
     let short = settled(180 * SECOND);
     assert!(!is_confirmed(&short, 60), "{:?}", at(&short, 60, 4));
     assert!(matches!(at(&short, 175, 4), Action::EndSearch(_)), "its final confirms it: {:?}", at(&short, 175, 4));
@@ -383,7 +385,7 @@ fn confirmations_have_a_share_of_the_time_where_one_for_each_case_takes_more() {
 
 #[test]
 fn no_final_times_a_naive_kernel_that_nothing_was_compared_with() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.baseline(10);
     let finals = told.state.finals();
     assert!(finals.iter().all(|(_, case)| *case == CASES[1]), "{finals:?}");
@@ -403,19 +405,19 @@ fn what_is_far_ahead_of_a_kernel_too_slow_for_comparisons_gets_its_final() {
 
 #[test]
 fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budget() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.screened(1, Purpose::Screening, [50, 60]);
     told.confirmed(1, 50);
     let mut phase =
         Phase::Finals { queue: told.state.finals(), held: false, reason: "its time budget (--budget) is spent".into() };
     let unsettled = [(Need::Settle, CASES[1].into()), (Need::Figures, CASES[0].into())];
     assert!(matches!(&phase, Phase::Finals { queue, .. } if *queue == unsettled));
-    let late = moment(3600, 0);
+    let late = inputs(3600, 0);
     assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].into()));
     phase.take_up(true);
     let no_time = "there is no time left for it (--budget), so the figures that it has are used";
     assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into(), no_time));
-    assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
+    assert_eq!(next_action(&told.state, &phase, &inputs(10, 0)), Action::Final(CASES[0].into()));
     phase.take_up(true);
     let over = Action::Stop(Status::Finished, "its time budget (--budget) is spent".into());
     assert_eq!(next_action(&told.state, &phase, &late), over);
@@ -424,9 +426,9 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
 /// Two cases have only their start, so each needs a final to settle it.
 #[test]
 fn one_final_may_begin_after_the_budget_and_none_that_would_end_after_the_grace() {
-    let told = with_start(Told::new(setup()));
+    let told = with_start(Scenario::new(setup()));
     let finals = |held| Phase::Finals { queue: told.state.finals(), held, reason: "r".into() };
-    let next = |held, seconds| next_action(&told.state, &finals(held), &moment(seconds, 0));
+    let next = |held, seconds| next_action(&told.state, &finals(held), &inputs(seconds, 0));
     let no_time = "there is no time left for it (--budget), so the figures that it has are used";
     let (held, skipped) = (Action::Final(CASES[0].into()), Action::SkipFinal(CASES[0].into(), no_time));
     assert_eq!((next(false, 3599), next(true, 3599)), (held.clone(), held.clone()), "it begins within the budget");
@@ -443,13 +445,13 @@ fn a_resumed_session_whose_time_is_spent_has_the_grace_once_more() {
     told.state.apply(&crate::domain::journal::Record::Resumed { used: 100 * SECOND });
     assert_eq!(told.state.hard_end(), 108 * SECOND);
     let phase = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
-    assert_eq!(next_action(&told.state, &phase, &moment(0, 0)), Action::Final(CASES[0].into()));
+    assert_eq!(next_action(&told.state, &phase, &inputs(0, 0)), Action::Final(CASES[0].into()));
 }
 
 #[test]
 fn no_comparison_begins_that_would_end_after_the_grace_or_after_the_search() {
     let mut told = with_start(limited(|setup| setup.options.budget.wall = 10 * SECOND));
-    let may_compare = |told: &Told, seconds| confirming(&told.state, &moment(seconds, 0)) == Confirming::Compare;
+    let may_compare = |told: &Scenario, seconds| confirming(&told.state, &inputs(seconds, 0)) == Confirming::Compare;
     let ends = (told.state.hard_end() - told.state.meter().confirmation_time()).as_secs();
     assert!(may_compare(&told, 0) && ends < 18);
     let search_s = (10 * SECOND - told.state.finals_time()).as_secs();
@@ -464,7 +466,7 @@ fn no_comparison_begins_that_would_end_after_the_grace_or_after_the_search() {
 
 #[test]
 fn a_confirmation_takes_long_where_screening_does() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     assert_eq!(told.state.meter().confirmation_time(), 8 * SECOND);
     let begun = told.begin(1, Purpose::Screening);
     let found = CASES.map(|case| measurement(case, 50, None)).into();
@@ -479,7 +481,7 @@ fn no_baseline_is_begun_that_needs_more_than_what_is_left() {
 }
 
 /// A device for a dollar a second, of which so many may be spent.
-fn rented(dollars: f64) -> Told {
+fn rented(dollars: f64) -> Scenario {
     limited(|setup| {
         setup.device.timing = TimingMode::Measured(Default::default());
         setup.options.rate.gpu_usd_per_hour = 3600.0;
@@ -510,7 +512,7 @@ fn a_final_is_skipped_if_it_costs_more_than_what_is_left() {
         (Need::Part, CASES[0], 0.5, skip(CASES[0], confirmed)),
     ] {
         let phase = Phase::Finals { queue: [(need, case.into())].into(), held: false, reason: "r".into() };
-        assert_eq!(next_action(&told(dollars).state, &phase, &moment(10, 0)), expected, "{need:?} with ${dollars}");
+        assert_eq!(next_action(&told(dollars).state, &phase, &inputs(10, 0)), expected, "{need:?} with ${dollars}");
     }
 }
 
@@ -531,18 +533,18 @@ fn a_part_of_the_money_is_kept_for_the_finals_as_of_the_time() {
 
 #[test]
 fn an_interrupt_ends_every_phase() {
-    let told = with_start(Told::new(setup()));
+    let told = with_start(Scenario::new(setup()));
     let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
     for phase in [Phase::Search, finals] {
         for (interrupts, reason) in [(1, "it was interrupted"), (2, "it was interrupted twice")] {
-            let moment = Moment { interrupts, ..moment(0, 2) };
-            assert_eq!(next_action(&told.state, &phase, &moment), Action::Stop(Status::Interrupted, reason.into()));
+            let inputs = LoopInputs { interrupts, ..inputs(0, 2) };
+            assert_eq!(next_action(&told.state, &phase, &inputs), Action::Stop(Status::Interrupted, reason.into()));
         }
     }
 }
 
 /// Counters of an iteration on a case that took this long, or none.
-fn counted(told: &mut Told, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
+fn counted(told: &mut Scenario, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
     let counters = if works { Ok(Counters::default()) } else { Err("ncu is not installed".to_owned()) };
     let counted = Counted { iteration, case: case.into(), counters, wall_s };
     told.state.apply(&Record::Counted(Box::new(counted)));
@@ -554,9 +556,9 @@ fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
     assert!(matches!(at(&told, 0, 2), Action::Evaluate { .. }), "nothing is measured yet");
     let initial = told.screened(0, Purpose::Initial, [100, 300]);
     assert_eq!(at(&told, 10, 2), Action::Profile(OnCase { iteration: initial, case: "b".into() }));
-    let in_design = Moment {
+    let in_design = LoopInputs {
         under_way: UnderWay { proposals: 2, initial: 1, is_dry: false, ..UnderWay::default() },
-        ..moment(10, 2)
+        ..inputs(10, 2)
     };
     assert!(matches!(next_action(&told.state, &Phase::Search, &in_design), Action::Evaluate { .. }));
     counted(&mut told, initial, "b", 3.0, true);
@@ -574,7 +576,7 @@ fn after_finals() -> Phase {
 
 #[test]
 fn winners_are_profiled_after_the_finals_until_the_share_is_used_or_the_tool_fails() {
-    let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
+    let next = |told: &Scenario| next_action(&told.state, &after_finals(), &inputs(3000, 0));
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     let initial = IterationId(1);
     counted(&mut told, initial, "a", 50.0, true);
@@ -593,7 +595,7 @@ fn winners_are_profiled_after_the_finals_until_the_share_is_used_or_the_tool_fai
 
 #[test]
 fn the_baselines_of_profiled_winners_are_profiled_once_and_together() {
-    let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
+    let next = |told: &Scenario| next_action(&told.state, &after_finals(), &inputs(3000, 0));
     let profiled = |change: fn(&mut SessionSetup)| {
         let mut told = with_start(limited(|setup| {
             setup.options.counters_share = 0.05;
@@ -622,7 +624,7 @@ fn the_baselines_of_profiled_winners_are_profiled_once_and_together() {
 
 #[test]
 fn what_profiled_winners_have_beaten_is_profiled_last() {
-    let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
+    let next = |told: &Scenario| next_action(&told.state, &after_finals(), &inputs(3000, 0));
     let on = |iteration, case: &str| Action::Profile(OnCase { iteration, case: case.into() });
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     let initial = IterationId(1);
@@ -647,7 +649,7 @@ fn time_for_the_profiles_is_kept_until_the_tool_has_failed() {
 }
 
 /// Ablations of an iteration on a case that took this long, or none.
-fn ablated(told: &mut Told, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
+fn ablated(told: &mut Scenario, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
     let time_ns = if works { Ok(100.0) } else { Err("it is not known".to_owned()) };
     let ablations = vec![Ablation::of_control(time_ns)];
     told.state.apply(&Record::Ablated(Box::new(Ablated { iteration, case: case.into(), ablations, wall_s })));
@@ -655,9 +657,9 @@ fn ablated(told: &mut Told, iteration: IterationId, case: &str, wall_s: f64, wor
 
 #[test]
 fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_their_share_lasts() {
-    let next = |told: &Told| {
+    let next = |told: &Scenario| {
         let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
-        next_action(&told.state, &finals, &moment(3000, 0))
+        next_action(&told.state, &finals, &inputs(3000, 0))
     };
     let on = |iteration, case: &str| Action::Ablate(OnCase { iteration, case: case.into() });
     let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
@@ -678,9 +680,9 @@ fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_the
     // After the finals, the best variants of other families follow.
     let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
     ["a", "b"].iter().for_each(|case| ablated(&mut told, initial, case, 1.0, true));
-    let after = |told: &Told, held| {
+    let after = |told: &Scenario, held| {
         let finals = Phase::Finals { queue: VecDeque::new(), held, reason: "r".into() };
-        next_action(&told.state, &finals, &moment(3000, 0))
+        next_action(&told.state, &finals, &inputs(3000, 0))
     };
     assert!(matches!(after(&told, true), Action::Stop(..)), "there is no other family");
     let faster = told.confirmed(1, 50);
@@ -705,8 +707,8 @@ fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_the
 }
 
 /// Runs the experiment that is due, if there is one. It takes as long as the work that it has.
-fn experiment(told: &mut Told, seconds: u64) -> Option<(Scaling, Vec<i64>)> {
-    let due = told.state.experiment(&moment(seconds, 2).time, false)?;
+fn experiment(told: &mut Scenario, seconds: u64) -> Option<(Scaling, Vec<i64>)> {
+    let due = told.state.experiment(&inputs(seconds, 2).time, false)?;
     let mut begun = told.begin(0, Purpose::Experiment);
     begun.origin = Origin::ScaledCase(due.scaling.clone());
     begun.cases = vec![due.case.clone()];
@@ -724,7 +726,7 @@ fn experiment(told: &mut Told, seconds: u64) -> Option<(Scaling, Vec<i64>)> {
 
 #[test]
 fn experiments_take_a_tenth_of_the_iterations_and_win_nothing() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     (1..9).for_each(|number| _ = told.screened(number, Purpose::Screening, [90, 90]));
     assert_eq!(experiment(&mut told, 10), None, "nine iterations");
     told.screened(9, Purpose::Screening, [90, 90]);
@@ -745,7 +747,7 @@ fn experiments_take_a_tenth_of_the_iterations_and_win_nothing() {
 
 #[test]
 fn the_incumbent_is_explained_late_and_with_time_left() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     let incumbent = told.confirmed(1, 50);
     (2..100).for_each(|number| _ = told.screened(number, Purpose::Screening, [60, 90]));
     // Case b has the most headroom for both kernels; its incumbent is the initial kernel, which is explained already.
@@ -755,12 +757,12 @@ fn the_incumbent_is_explained_late_and_with_time_left() {
     assert_eq!((scaling.of, &*scaling.case, scaling.axis), (incumbent, "a", Axis::Sequential), "it leaves SMs idle");
     assert_eq!(dims, [1, 32]);
     assert_eq!(experiment(&mut told, 3000), None, "b's incumbent is the initial kernel");
-    assert_eq!(told.state.experiment(&moment(3300, 2).time, true), None, "under a tenth of the time is left");
+    assert_eq!(told.state.experiment(&inputs(3300, 2).time, true), None, "under a tenth of the time is left");
 }
 
 /// Times the step of a path that is due, if there is one, or fails to.
-fn walk(told: &mut Told, us: Option<u32>) -> Option<(IterationId, i64)> {
-    let due = told.state.path_step(&moment(3000, 2).time, false)?;
+fn walk(told: &mut Scenario, us: Option<u32>) -> Option<(IterationId, i64)> {
+    let due = told.state.path_step(&inputs(3000, 2).time, false)?;
     let mut begun = told.begin(0, Purpose::Experiment);
     (begun.params, begun.origin) = (due.params, Origin::PathStep { path: due.path.clone(), changes: due.changes });
     told.state.apply(&Record::Begun(Box::new(begun.clone())));
@@ -775,11 +777,11 @@ fn walk(told: &mut Told, us: Option<u32>) -> Option<(IterationId, i64)> {
 
 #[test]
 fn a_path_to_the_best_configuration_is_walked_late_and_wins_nothing() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     let best = told.screened(1, Purpose::Screening, [40, 40]);
     (2..100).for_each(|number| _ = told.screened(number, Purpose::Screening, [60, 90]));
-    assert_eq!(told.state.path_step(&moment(10, 2).time, false), None, "it is early");
-    assert!(told.state.path_step(&moment(10, 2).time, true).is_some(), "nothing else is left to do");
+    assert_eq!(told.state.path_step(&inputs(10, 2).time, false), None, "it is early");
+    assert!(told.state.path_step(&inputs(10, 2).time, true).is_some(), "nothing else is left to do");
     let before = told.state.history().clone();
     assert_eq!(walk(&mut told, Some(48)), Some((best, 1)));
     assert_eq!(walk(&mut told, Some(48)), None, "the end");
@@ -793,7 +795,7 @@ fn a_path_to_the_best_configuration_is_walked_late_and_wins_nothing() {
 
 #[test]
 fn a_step_that_fails_is_not_tried_again() {
-    let mut told = with_start(Told::new(setup()));
+    let mut told = with_start(Scenario::new(setup()));
     told.screened(1, Purpose::Screening, [40, 40]);
     (2..100).for_each(|number| _ = told.screened(number, Purpose::Screening, [60, 90]));
     assert!(walk(&mut told, None).is_some());
@@ -802,12 +804,12 @@ fn a_step_that_fails_is_not_tried_again() {
 
 #[test]
 fn a_session_waits_for_its_clients_until_they_leave() {
-    let mut told = Told::new(setup());
+    let mut told = Scenario::new(setup());
     told.screened(0, Purpose::Initial, [100, 100]);
     told.screened(1, Purpose::Screening, [50, 50]);
     let with = |clients, proposals| {
         let under_way = UnderWay { proposals, is_dry: true, ..UnderWay::default() };
-        next_action(&told.state, &Phase::Search, &Moment { clients, under_way, ..moment(10, proposals) })
+        next_action(&told.state, &Phase::Search, &LoopInputs { clients, under_way, ..inputs(10, proposals) })
     };
     let idle = Clients::Present { has_submitted: false };
     assert!(matches!(with(idle, 0), Action::AwaitRequest { .. }), "no candidate is confirmed, because more may come");

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::domain::ids::IterationId;
     use crate::domain::variant::Params;
-    use crate::session::synthetic::{CASES, Told, setup};
+    use crate::session::synthetic::{CASES, Scenario, setup};
 
     #[test]
     fn effects_come_from_pairs_that_differ_in_one_parameter() {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_fastest_configurations_of_a_family_come_first() {
-        let mut told = Told::new(setup());
+        let mut told = Scenario::new(setup());
         told.screened(0, Purpose::Initial, [100, 100]);
         told.screened(1, Purpose::Screening, [50, 90]);
         let family = told.state.setup().families[0].clone();

@@ -91,7 +91,7 @@ impl Material<'_> {
             dtype: workload.compute.of(workload.dtype),
             about: workload.about.clone(),
             device: format!(
-                "{}, {} SMs, compute capability {}.{}, {} KiB of shared memory per block, ceilings {:.0} TFLOP/s, {:.2} \
+                "{}, {} SMs, compute capability {}.{}, {} KiB of shared memory per block, peaks {:.0} TFLOP/s, {:.2} \
                  TB/s of memory, {:.2} us for an empty launch",
                 device.name,
                 device.sms,

@@ -16,7 +16,7 @@ use crate::domain::record::{Baseline, BaselineKind, Environment, SessionScope};
 use crate::domain::regime::Regime;
 use crate::domain::synthetic::repeats;
 use crate::domain::verdict::judge;
-use crate::session::synthetic::{CASES, Told, comparison, evaluation, measurement, params, proposal, setup};
+use crate::session::synthetic::{CASES, Scenario, comparison, evaluation, measurement, params, proposal, setup};
 use crate::store::testing::{Scene, timing};
 use crate::store::{Finish, NewSession};
 
@@ -92,7 +92,7 @@ impl Live {
         let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
         let spent = Spent { gpu_s: 1.0, gpu_usd: 0.25, llm_usd: 0.0 };
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, Duration::from_secs(1));
-        let fallout = self.state.fallout(begun, &concluded);
+        let disqualifications = self.state.disqualifications(begun, &concluded);
         let finish = Finish {
             artifact: None,
             compile_log: None,
@@ -107,11 +107,11 @@ impl Live {
             steps: StepTimes::default(),
             left_out: 0,
             lane: None,
-            disqualified: &fallout,
+            disqualified: &disqualifications,
         };
         self.scene.store.finish(begun.iteration, &finish).await.unwrap();
         self.state.apply(&Record::Concluded(Box::new(concluded)));
-        fallout.into_iter().for_each(|out| self.state.apply(&Record::Disqualified(out)));
+        disqualifications.into_iter().for_each(|out| self.state.apply(&Record::Disqualified(out)));
     }
 
     fn measurement(&mut self, begun: &Begun, case: &str) -> Measurement {
@@ -203,17 +203,17 @@ fn outcome(case: &str) -> Outcome {
 
 #[test]
 fn a_failed_confirmation_disqualifies_a_variant_wherever_it_was_only_screened() {
-    let mut told = Told::new(setup());
+    let mut told = Scenario::new(setup());
     let initial = told.screened(0, Purpose::Initial, [100, 100]);
     let screened = told.screened(1, Purpose::Screening, [50, 50]);
     let begun = told.begin(1, Purpose::Confirmation);
     let wrong = evaluation(outcome(CASES[1]), Vec::new());
     let concluded = Concluded::of(begun.iteration, &wrong, &[], Spent::default(), Duration::ZERO);
-    let fallout = told.state.fallout(&begun, &concluded);
-    let out: Vec<_> = fallout.iter().map(|out| (out.iteration, out.case.as_str())).collect();
+    let disqualifications = told.state.disqualifications(&begun, &concluded);
+    let out: Vec<_> = disqualifications.iter().map(|out| (out.iteration, out.case.as_str())).collect();
     assert_eq!(out, [(screened, "a"), (screened, "b")]);
     told.conclude(&begun, &wrong);
-    fallout.into_iter().for_each(|out| told.state.apply(&Record::Disqualified(out)));
+    disqualifications.into_iter().for_each(|out| told.state.apply(&Record::Disqualified(out)));
     assert_eq!(told.state.history().fastest("a").unwrap().0.iteration, initial);
     assert!(told.state.best_candidate("a").is_none());
 }
@@ -221,11 +221,11 @@ fn a_failed_confirmation_disqualifies_a_variant_wherever_it_was_only_screened() 
 /// Twelve are faster than one with another value of a parameter, and two of them fail.
 #[test]
 fn what_failed_variants_have_in_common_is_checked_last() {
-    let mut told = Told::new(setup());
+    let mut told = Scenario::new(setup());
     told.screened(0, Purpose::Initial, [100, 100]);
     let screened: Vec<_> = (1..=12).map(|number| told.screened(number, Purpose::Screening, [50, 50])).collect();
     let other = told.screened(101, Purpose::Screening, [60, 60]);
-    let next = |told: &Told| told.state.best_candidate("a").map(|best| best.iteration);
+    let next = |told: &Scenario| told.state.best_candidate("a").map(|best| best.iteration);
     for failed in [screened[0], screened[1]] {
         assert_ne!(next(&told), Some(other));
         let hash = told.state.history().iteration(failed).unwrap().hash.clone();
@@ -237,22 +237,25 @@ fn what_failed_variants_have_in_common_is_checked_last() {
 
 #[test]
 fn a_case_that_a_variant_has_won_stays_its_own_when_it_fails_elsewhere() {
-    let mut told = Told::new(setup());
+    let mut told = Scenario::new(setup());
     told.screened(0, Purpose::Initial, [100, 100]);
     told.screened(1, Purpose::Screening, [50, 50]);
     let won = told.confirmed(1, 50);
     let begun = told.begin(1, Purpose::Confirmation);
     let concluded =
         Concluded::of(begun.iteration, &evaluation(outcome("b"), Vec::new()), &[], Spent::default(), Duration::ZERO);
-    let fallout = told.state.fallout(&begun, &concluded);
-    assert!(fallout.iter().all(|out| out.case == "b") && fallout.len() == 1, "{fallout:?}");
+    let disqualifications = told.state.disqualifications(&begun, &concluded);
+    assert!(
+        disqualifications.iter().all(|out| out.case == "b") && disqualifications.len() == 1,
+        "{disqualifications:?}"
+    );
     assert_eq!(told.state.history().incumbents["a"].iteration, won);
 }
 
 #[test]
 fn a_configuration_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
-    let mut told = Told::new(setup());
-    let configurations = |told: &Told| told.state.history().proposed.len();
+    let mut told = Scenario::new(setup());
+    let configurations = |told: &Scenario| told.state.history().proposed.len();
     for (death, proposed) in [(1, 0), (2, 1)] {
         told.begin(1, Purpose::Screening);
         told.state.apply(&Record::Resumed { used: Duration::from_secs(death) });
@@ -281,7 +284,7 @@ fn a_committed_winner_that_renders_to_another_source_is_committed_again_only_if_
         let mut setup = setup();
         // A synthetic time of 50 is 50 * 1024 ns.
         setup.known = vec![known(1, recorded_us.map(|us: f64| us * 1.024))];
-        let mut told = Told::new(setup);
+        let mut told = Scenario::new(setup);
         told.screened(0, Purpose::Initial, [100, 100]);
         told.screened(1, Purpose::Screening, [50, 100]);
         told.confirmed(1, 50);
@@ -297,12 +300,12 @@ fn a_first_kernel_that_nothing_beats_is_a_winner_after_its_final() {
     for (initial_kernel, wins) in [(None, true), (Some("toy".to_owned()), false)] {
         let mut setup = setup();
         setup.workload.initial_kernel = initial_kernel;
-        let mut told = Told::new(setup);
+        let mut told = Scenario::new(setup);
         let first = told.screened(0, Purpose::Screening, [100, 100]);
         assert!(told.state.case("a").unwrap().winner().is_none(), "it was only screened");
         let last = || Final { comparison: comparison("a", (first, 100), (first, 100)), winner: first };
         told.state.apply(&Record::Final(Box::new(last())));
-        let winner = |told: &Told| told.state.case("a").unwrap().winner().cloned();
+        let winner = |told: &Scenario| told.state.case("a").unwrap().winner().cloned();
         assert_eq!(winner(&told).map(|winner| winner.previous), wins.then_some(None));
         if wins {
             told.state.apply(&Record::Committed { iteration: first, case: "a".into() });

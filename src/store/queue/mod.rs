@@ -62,7 +62,7 @@ pub struct QueueFilter {
 
 /// What became of a process of a submission.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct Conclusion {
     /// The state from now on: queued, if another process is to be started.
     pub state: SubmissionState,
     /// Why.
@@ -211,19 +211,19 @@ impl Queue {
     }
 
     /// Notes what became of the process of a running submission.
-    pub async fn settle(&self, id: SubmissionId, settled: &Settled) -> Result<(), StoreError> {
+    pub async fn conclude(&self, id: SubmissionId, conclusion: &Conclusion) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE submissions SET state = ?, reason = ?, session = COALESCE(?, session), iterations = ?,
                                     attempts = ?, not_before_ms = ?, asked = NULL, ended_at = ?
              WHERE id = ? AND state = 'running'",
         )
-        .bind(settled.state.name())
-        .bind(settled.reason.as_deref().map(text))
-        .bind(settled.session)
-        .bind(settled.iterations.cast_signed())
-        .bind(i64::from(settled.attempts))
-        .bind(settled.not_before_ms)
-        .bind(settled.state.is_over().then(now).transpose()?)
+        .bind(conclusion.state.name())
+        .bind(conclusion.reason.as_deref().map(text))
+        .bind(conclusion.session)
+        .bind(conclusion.iterations.cast_signed())
+        .bind(i64::from(conclusion.attempts))
+        .bind(conclusion.not_before_ms)
+        .bind(conclusion.state.is_over().then(now).transpose()?)
         .bind(id)
         .execute(&self.pool)
         .await?;

@@ -36,7 +36,7 @@ async fn a_change_of_state_happens_once() {
     assert_eq!(asked(StopRequest::Stop).await, Some(StopRequest::Stop));
     assert_eq!(asked(StopRequest::Cancel).await, Some(StopRequest::Cancel));
     assert_eq!(asked(StopRequest::Stop).await, Some(StopRequest::Cancel), "that is not taken back");
-    let settled = Settled {
+    let conclusion = Conclusion {
         state: SubmissionState::Ended,
         reason: None,
         session: Some(SessionId(3)),
@@ -44,8 +44,8 @@ async fn a_change_of_state_happens_once() {
         attempts: 1,
         not_before_ms: 0,
     };
-    queue.settle(first.id, &settled).await.unwrap();
-    queue.settle(first.id, &Settled { state: SubmissionState::Failed, ..settled }).await.unwrap();
+    queue.conclude(first.id, &conclusion).await.unwrap();
+    queue.conclude(first.id, &Conclusion { state: SubmissionState::Failed, ..conclusion }).await.unwrap();
     let ended = queue.of_session("/p", SessionId(3)).await.unwrap().unwrap();
     assert_eq!((ended.id, ended.state, ended.asked), (first.id, SubmissionState::Ended, None));
     assert!(ended.ended_at.is_some());

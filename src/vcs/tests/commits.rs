@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::domain::device::TimeSource;
+use crate::domain::gpu_state::Graphs;
 use crate::domain::sidecar::SidecarRatio;
-use crate::domain::state::Graphs;
 use crate::domain::statistics::{Interval, Ratio};
 use crate::domain::variant::VariantHash;
 

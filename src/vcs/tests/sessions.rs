@@ -4,8 +4,8 @@ use super::sources::won;
 use super::*;
 use crate::domain::device::TimeSource;
 use crate::domain::gain::{CaseGain, GainResult};
+use crate::domain::gpu_state::Graphs;
 use crate::domain::ids::CaseName;
-use crate::domain::state::Graphs;
 use crate::domain::variant::{Params, VariantHash};
 
 const REF: &str = "refs/optloop/session-3-0000abcd";

@@ -75,7 +75,7 @@ pub(super) fn measuring(report: &Report) -> Section {
             format::change(curse.worst)
         )
     }));
-    section.items.extend(compared.filter_map(|(case, comparison)| settled(case, comparison)));
+    section.items.extend(compared.filter_map(|(case, comparison)| by_final(case, comparison)));
     section
 }
 
@@ -112,7 +112,7 @@ fn held(case: &Case, comparison: &Comparison) -> Vec<String> {
 }
 
 /// Says which near ties a final settled.
-fn settled(case: &Case, comparison: &Comparison) -> Option<String> {
+fn by_final(case: &Case, comparison: &Comparison) -> Option<String> {
     let tie = |one: &NearTie| {
         let who = one.iteration.map_or_else(|| one.name.clone(), |iteration| format!("iteration {iteration}"));
         format!("{who} {}", shown(one.ratio, |ratio| times(ratio.estimate)))
@@ -226,7 +226,7 @@ pub(super) fn environment(report: &Report) -> Section {
         ("PyTorch", or_nothing(&found.torch)),
         ("Host", found.host.clone()),
         ("optloop", format!("{}, proposer {}, seed {}", found.optloop, session.proposer, session.seed)),
-        ("Ceilings", found.peaks_source.clone()),
+        ("Peaks", found.peaks_source.clone()),
     ];
     let rows = rows.into_iter().chain(found.oracle_on.clone().map(|place| ("Oracle on", place)));
     let phases = report.phases.iter().flat_map(|phases| &phases.rows).map(|row| {

@@ -2,7 +2,7 @@
 
 use crate::domain::device::TimeSource;
 use crate::domain::record::Status;
-use crate::report::contract::{Edge, Experiment, Report, Step, StepKind};
+use crate::report::contract::{Edge, NextExperiment, Report, Step, StepKind};
 use crate::report::views::format::{duration, times, usd};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
@@ -67,7 +67,7 @@ fn is_behind(report: &Report, case: &str) -> bool {
     case.and_then(|case| case.ratio_to_baseline).is_some_and(|ratio| ratio.estimate < 1.0)
 }
 
-fn experiment(of: &Experiment) -> String {
+fn experiment(of: &NextExperiment) -> String {
     let changes: Vec<String> =
         of.changes.iter().map(|one| format!("{} {} to {}", one.parameter, one.from, one.to)).collect();
     match (&of.of_case, changes.is_empty()) {
@@ -110,7 +110,7 @@ fn command(report: &Report) -> Option<String> {
     }
 }
 
-fn bench(Experiment { family, params, case, against, .. }: &Experiment, workload: &str) -> String {
+fn bench(NextExperiment { family, params, case, against, .. }: &NextExperiment, workload: &str) -> String {
     let params: Vec<String> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let against = against.map(|iteration| format!(" --against {iteration}")).unwrap_or_default();
     format!("optloop bench {family}:{} --workload {workload} --case {case}{against}", params.join(","))

@@ -78,7 +78,7 @@ pub(in crate::report::views) fn notes(report: &Report) -> Vec<String> {
     );
     let is_below = |case: &Case| case.share_of_floor.is_some_and(|share| share * (1.0 - TOLERANCE) > 1.0);
     notes.extend(named(&is_below).map(|cases| {
-        format!("Faster than the floor on {cases}: the measurement or the ceilings are wrong, so rely on neither.")
+        format!("Faster than the floor on {cases}: the measurement or the peaks are wrong, so rely on neither.")
     }));
     let is_alone = |case: &Case| case.best_us.is_some() && case.baseline.is_none();
     let can_compare = session.time_source == TimeSource::Measured;
