@@ -121,7 +121,6 @@ impl Session {
                 shape: None,
                 preparation: None,
                 profile: None,
-                preparation: None,
             }
         };
         let measurements = suggestion.cases.iter().map(measurement).collect();
