@@ -16,6 +16,7 @@ use crate::domain::journal::Record;
 use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::workload::Case;
+use crate::error::{Error, error};
 use crate::runner::activity;
 use crate::runner::baseline::{Backend, BaselineProcess, PendingInputs, fastest};
 use crate::runner::inputs;
@@ -60,7 +61,7 @@ impl Session<'_> {
         let mut process = match self.start_baseline().await {
             Ok(process) => process,
             Err(reason) => {
-                self.observer.event(&Event::NoBaseline { reason: &reason });
+                self.observer.event(&Event::NoBaseline { reason: &reason.to_string() });
                 return Ok(());
             }
         };
@@ -69,7 +70,7 @@ impl Session<'_> {
         let _paused = match in_time(paused, self.wall_left(), &mut self.interrupt.clone()).await {
             Ok(paused) => paused,
             Err(reason) => {
-                self.observer.event(&Event::NoBaseline { reason: &reason });
+                self.observer.event(&Event::NoBaseline { reason: &reason.to_string() });
                 return Ok(());
             }
         };
@@ -165,17 +166,17 @@ impl Session<'_> {
     }
 
     /// Waits for the program, and starts it if that was not done yet.
-    async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
+    async fn start_baseline(&mut self) -> Result<BaselineProcess, Error> {
         if let Some(reason) = self.has_no_program() {
-            return Err(reason.to_owned());
+            return Err(Error::new(reason));
         }
         let (program, setup) = (self.baseline_program.clone(), self.state.shared_setup());
         let start = self.baseline_start.take().or_else(|| program.map(|program| BaselineStart::of(program, setup)));
         let start = start.ok_or("it was started before")?;
         let process = in_time(start.process(), self.wall_left(), &mut self.interrupt.clone()).await;
-        let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
+        let process = process.map_err(|reason| error!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
-        fits.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
+        fits.map_err(|reason| error!("{reason}; the initial kernel is used instead"))?;
         Ok(process)
     }
 
@@ -188,7 +189,7 @@ impl Session<'_> {
         (case, next): (&Case, Option<&Case>),
         drawn: &mut Option<PendingInputs>,
         told: &mut BTreeSet<(String, String)>,
-    ) -> Result<Vec<Baseline>, String> {
+    ) -> Result<Vec<Baseline>, Error> {
         let setup = self.state.setup();
         let (workload, l2_bytes) = (&setup.workload, setup.device.l2_bytes);
         let draw = |process: &BaselineProcess, case: &Case| {
@@ -202,7 +203,7 @@ impl Session<'_> {
             *drawn = next.map(|next| draw(process, next));
             self.tell_left_out(&case.name, &backends, told);
             let found = fastest(process, case, &backends, &setup.options.measuring.baseline()).await;
-            process.release().await.and(found)
+            process.release().await.and(found).map_err(Error::from)
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);
         // The other half is for the search, even if a backend hangs.
@@ -226,13 +227,13 @@ impl Session<'_> {
 
 /// Runs a future until the budget is spent or the session is interrupted.
 async fn in_time<T>(
-    what: impl Future<Output = Result<T, String>>,
+    what: impl Future<Output = Result<T, Error>>,
     left: Duration,
     interrupt: &mut Interrupt,
-) -> Result<T, String> {
+) -> Result<T, Error> {
     tokio::select! {
         done = what => done,
-        () = interrupt.reached(1) => Err("it was interrupted".to_owned()),
-        () = tokio::time::sleep(left) => Err(format!("the time for it was spent, which {BUDGET} limits")),
+        () = interrupt.reached(1) => Err(Error::new("it was interrupted")),
+        () = tokio::time::sleep(left) => Err(error!("the time for it was spent, which {BUDGET} limits")),
     }
 }
