@@ -29,9 +29,9 @@ impl Session<'_> {
     pub(super) async fn begin_baselines(&mut self, is_resumed: bool) -> anyhow::Result<()> {
         let setup = self.state.setup();
         let waits = is_resumed || setup.options.budget.max_iterations.is_some() || self.has_no_program().is_some();
-        match &self.baseline_program {
+        match &self.baselines.program {
             Some(program) if !waits => {
-                self.baseline_start = Some(BaselineStart::of(program.clone(), self.state.shared_setup()));
+                self.baselines.start = Some(BaselineStart::of(program.clone(), self.state.shared_setup()));
                 Ok(())
             }
             _ => self.time_baselines().await,
@@ -40,7 +40,7 @@ impl Session<'_> {
 
     /// Returns how far the baselines are.
     pub(super) fn baselines(&self) -> Baselines {
-        match &self.baseline_start {
+        match &self.baselines.start {
             None => Baselines::Known,
             Some(start) if start.is_over() => Baselines::Started,
             Some(_) => Baselines::Starting,
@@ -67,7 +67,7 @@ impl Session<'_> {
         };
         // A baseline's eager calls are timed on the host, which compilers would load.
         let paused = async { Ok(self.pipeline.paused().await) };
-        let _paused = match in_time(paused, self.wall_left(), &mut self.interrupt.clone()).await {
+        let _paused = match in_time(paused, self.wall_left(), &mut self.deadline.interrupt()).await {
             Ok(paused) => paused,
             Err(reason) => {
                 self.observer.event(&Event::NoBaseline { reason: &reason.to_string() });
@@ -161,7 +161,7 @@ impl Session<'_> {
                  used instead",
             );
         }
-        let is_named = self.baseline_program.is_some();
+        let is_named = self.baselines.program.is_some();
         (!is_named).then_some("the workload defines none; the initial kernel is used instead")
     }
 
@@ -170,10 +170,10 @@ impl Session<'_> {
         if let Some(reason) = self.has_no_program() {
             return Err(Error::new(reason));
         }
-        let (program, setup) = (self.baseline_program.clone(), self.state.shared_setup());
-        let start = self.baseline_start.take().or_else(|| program.map(|program| BaselineStart::of(program, setup)));
+        let (program, setup) = (self.baselines.program.clone(), self.state.shared_setup());
+        let start = self.baselines.start.take().or_else(|| program.map(|program| BaselineStart::of(program, setup)));
         let start = start.ok_or("it was started before")?;
-        let process = in_time(start.process(), self.wall_left(), &mut self.interrupt.clone()).await;
+        let process = in_time(start.process(), self.wall_left(), &mut self.deadline.interrupt()).await;
         let process = process.map_err(|reason| error!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
         fits.map_err(|reason| error!("{reason}; the initial kernel is used instead"))?;
@@ -207,7 +207,7 @@ impl Session<'_> {
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);
         // The other half is for the search, even if a backend hangs.
-        in_time(timed, self.wall_left() / 2, &mut self.interrupt.clone()).await
+        in_time(timed, self.wall_left() / 2, &mut self.deadline.interrupt()).await
     }
 
     /// Tells the observer of each backend that is not timed, unless that is why there is no baseline at all.

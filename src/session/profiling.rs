@@ -101,7 +101,7 @@ impl Session<'_> {
 
     /// Reads the counters of calls, all in one process. The outer error says why there are none of any.
     async fn count_baselines(&self, calls: &[ProfiledCall]) -> Result<Vec<Result<Counters, String>>, Error> {
-        let program = self.baseline_program.as_ref().ok_or("there is no baseline program")?;
+        let program = self.baselines.program.as_ref().ok_or("there is no baseline program")?;
         let device = &self.state.setup().device;
         let cold = calls.first().is_some_and(|call| call.case.regime.on(device) == Regime::Cold);
         let time_ns = |call: &ProfiledCall| Some(self.state.case(&call.case.name)?.program()?.timing.median_ns);

@@ -180,7 +180,7 @@ impl Session<'_> {
 
     /// Waits for a request when nothing else is left to do. Does nothing once the time is over, or if the user stops the session.
     pub(super) async fn await_request(&mut self, within: Duration) -> anyhow::Result<()> {
-        let mut interrupt = self.interrupt.clone();
+        let mut interrupt = self.deadline.interrupt();
         let Some(requests) = &mut self.requests else { return Ok(()) };
         if let Some(request) = requests.next() {
             return self.take_request(request).await;
