@@ -16,7 +16,7 @@ use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::occupancy::occupancy;
 use crate::domain::op::Dims;
-use crate::domain::plan::{Launch, LaunchPlan};
+use crate::domain::plan::{Launch, LaunchPlan, Preparation};
 use crate::domain::profile::Profile;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionKind};
 use crate::domain::regime::Regime;
@@ -132,6 +132,9 @@ pub struct OnCase {
     pub over_base: Option<Over>,
     /// Its speed-up over the fastest confirmed time of the case on record, under the same conditions.
     pub over_record: Option<Over>,
+    /// What was prepared once for the weights, which is in no time. Absent if nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<Preparation>,
     /// How each launch fills a multiprocessor.
     pub launches: Vec<Launched>,
     /// What its time consists of, the largest part first.
@@ -257,6 +260,7 @@ impl OnCase {
             verdict: found.verdict,
             over_base: over_base(found, base.map(|base| base.id).zip(of_base)),
             over_record: None,
+            preparation: found.preparation,
             launches: Vec::new(),
             parts: parts(Sources::of(found), of_base.map(Sources::of)),
             counters: found.counters.clone(),

@@ -130,6 +130,7 @@ pub fn files(workload: &Workload, winners: &[Winner], target: Target) -> Result<
     context.insert("is_sdpa", &python::masks(workload, &interface).is_some());
     context.insert("rows", &table.described());
     context.insert("has_ptx", &winners.iter().any(|winner| ptx::is_ptx(&winner.source)));
+    context.insert("prepares", &table.prepares());
     context.insert("devices", &table.devices);
     context.insert("nvrtc", &table.nvrtc(winners));
     files.push(File { path: "README.md".to_owned(), text: rendered("README.md", &context)? });

@@ -253,6 +253,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
         config: options.config.clone(),
         environment: Environment::here(parts.devices.home.info().clone(), parts.compiler.nvrtc_version(), None),
         lanes: parts.devices.lanes.iter().map(|lane| lane.info().id.clone()).collect(),
+        oracle_on: options.oracle_on.clone(),
         submission: options.submission.clone(),
     };
     let id = parts.store.begin_session(&new).await.context("Failed to record the session")?;

@@ -129,6 +129,7 @@ impl Singles {
             config: self.config.clone(),
             environment: self.environment.clone(),
             lanes: Vec::new(),
+            oracle_on: None,
             submission: None,
         }
     }

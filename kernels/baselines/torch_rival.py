@@ -87,9 +87,11 @@ class AllStreams(graph_timing.Timer):
     def __init__(self):
         super().__init__()
         self.driver = ctypes.CDLL("libcuda.so.1")
+        # What all streams have got to do.
+        self.all = torch.cuda.Event()
         # An event exists from when it is recorded first.
         self.begin.record()
-        self.end.record()
+        self.all.record()
         self.context = ctypes.c_void_p()
         self.call("cuCtxGetCurrent", ctypes.byref(self.context))
 
@@ -99,12 +101,14 @@ class AllStreams(graph_timing.Timer):
             raise RuntimeError(f"{name} failed with CUDA error {status}")
 
     def ns(self, what):
-        begin, end = (ctypes.c_void_p(event.cuda_event) for event in (self.begin, self.end))
+        # Both times are taken on one stream. Taken on the context, the end can come before the begin.
+        self.begin.record()
         # What is enqueued from here on, on any stream, begins after the event.
-        self.call("cuCtxRecordEvent", self.context, begin)
-        self.call("cuCtxWaitEvent", self.context, begin)
+        self.call("cuCtxWaitEvent", self.context, ctypes.c_void_p(self.begin.cuda_event))
         what()
-        self.call("cuCtxRecordEvent", self.context, end)
+        self.call("cuCtxRecordEvent", self.context, ctypes.c_void_p(self.all.cuda_event))
+        self.all.wait()
+        self.end.record()
         self.end.synchronize()
         return self.begin.elapsed_time(self.end) * 1e6
 

@@ -167,8 +167,7 @@ impl LaunchPlan {
 
     /// Returns the workspaces that hold prepared weights: those that the preparation takes.
     pub fn prepared(&self) -> impl Iterator<Item = &Workspace> {
-        let taken: HashSet<&str> =
-            self.preparation.iter().flat_map(|launch| &launch.args).filter_map(Arg::buffer).collect();
+        let taken = buffers(&self.preparation);
         self.workspaces.iter().filter(move |workspace| taken.contains(workspace.name.as_str()))
     }
 
@@ -248,6 +247,11 @@ impl LaunchPlan {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the tensors and workspaces that launches take.
+pub fn buffers(launches: &[Launch]) -> HashSet<&str> {
+    launches.iter().flat_map(|launch| &launch.args).filter_map(Arg::buffer).collect()
 }
 
 /// One kernel argument.

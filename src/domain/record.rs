@@ -252,6 +252,8 @@ pub struct SessionSummary {
     pub device: String,
     /// The number of such devices that it was started on. Those beside the first only screen.
     pub devices: u64,
+    /// Where the oracle of its op is computed, if it is to be on a GPU: `cuda:0`, or the CPU and why.
+    pub oracle_on: Option<String>,
     /// Whether times are measured or modelled.
     pub time_source: TimeSource,
     /// State of the graphs of the processes that were timed.

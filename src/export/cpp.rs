@@ -9,7 +9,7 @@ use super::interface::{Interface, Tensor};
 use super::table::{Device, Row, Table};
 use super::{ALIGNMENT_BYTES, ExportError, File, Winner, context, module_name, rendered};
 use crate::domain::op::Dtype;
-use crate::domain::plan::{Arg, Initial, Launch, ScalarValue, TensorMap};
+use crate::domain::plan::{self, Arg, Initial, Launch, ScalarValue, TensorMap};
 use crate::domain::ptx;
 use crate::domain::workload::Workload;
 
@@ -38,7 +38,8 @@ pub(super) fn files(
         .collect();
     let tensors: Vec<Member> = interface.tensors.iter().map(of_tensor).collect();
     let sources = sources(table, winners);
-    let launches = table.rows.iter().flat_map(|row| &row.launches);
+    let launches = table.rows.iter().flat_map(|row| row.preparation.iter().chain(&row.launches));
+    context.insert("prepares", &table.prepares());
     context.insert("dims", &dims);
     context.insert("tensors", &tensors);
     context.insert("devices", &table.devices.iter().map(device).collect::<Vec<_>>());
@@ -140,6 +141,8 @@ struct CppRow {
     device: usize,
     source: usize,
     workspace_bytes: usize,
+    prepared_bytes: usize,
+    preparation: Vec<CppLaunch>,
     launches: Vec<CppLaunch>,
 }
 
@@ -157,7 +160,7 @@ struct CppLaunch {
 fn of_row(row: &Row, interface: &Interface, sources: &[Source<'_>]) -> CppRow {
     let options = options(row);
     let source = sources.iter().position(|source| source.name == row.source && source.options == options);
-    let (places, workspace_bytes) = places(row);
+    let places = Places::of(row);
     let launch = |launch: &Launch| CppLaunch {
         kernel: launch.kernel.clone(),
         grid: launch.grid,
@@ -172,29 +175,52 @@ fn of_row(row: &Row, interface: &Interface, sources: &[Source<'_>]) -> CppRow {
         dims: interface.dims.iter().map(|dim| row.dims[dim.name]).collect(),
         device: row.device,
         source: source.unwrap_or(0),
-        workspace_bytes,
+        workspace_bytes: places.workspace_bytes,
+        prepared_bytes: places.prepared_bytes,
+        preparation: row.preparation.iter().map(launch).collect(),
         launches: row.launches.iter().map(launch).collect(),
     }
 }
 
-/// Lays out the workspaces, those that are zeroed first. Returns where each begins, and the size of all.
-fn places(row: &Row) -> (Vec<(&str, usize)>, usize) {
-    let (mut places, mut size) = (Vec::new(), 0);
-    for initial in [Initial::Zero, Initial::Undefined] {
-        for (name, workspace) in row.workspaces.iter().filter(|(_, workspace)| workspace.initial == initial) {
-            places.push((name.as_str(), size));
-            size += workspace.bytes.next_multiple_of(ALIGNMENT_BYTES);
+/// Where the workspaces of a row begin: in the memory of a launch, those that are zeroed first, or in that of prepared weights.
+#[derive(Default)]
+struct Places<'a> {
+    /// Each with the function that makes an argument of it, and where it begins.
+    places: Vec<(&'a str, (&'static str, usize))>,
+    workspace_bytes: usize,
+    prepared_bytes: usize,
+}
+
+impl<'a> Places<'a> {
+    fn of(row: &'a Row) -> Self {
+        let mut all = Self::default();
+        let prepared = plan::buffers(&row.preparation);
+        for initial in [Initial::Zero, Initial::Undefined] {
+            for (name, workspace) in row.workspaces.iter().filter(|(_, workspace)| workspace.initial == initial) {
+                let (kind, size) = match prepared.contains(name.as_str()) {
+                    true => ("prepared", &mut all.prepared_bytes),
+                    false => ("workspace", &mut all.workspace_bytes),
+                };
+                all.places.push((name, (kind, *size)));
+                *size += workspace.bytes.next_multiple_of(ALIGNMENT_BYTES);
+            }
         }
+        all
     }
-    (places, size)
+
+    fn find(&self, name: &str) -> Option<(&'static str, usize)> {
+        self.places.iter().find(|(other, _)| *other == name).map(|(_, place)| *place)
+    }
 }
 
 /// Writes an argument as the table has it.
-fn argument(arg: &Arg, places: &[(&str, usize)]) -> String {
-    let place = |name: &str| places.iter().find(|(other, _)| *other == name).map(|(_, place)| *place);
+fn argument(arg: &Arg, places: &Places<'_>) -> String {
     match arg {
         Arg::Tensor(name) => format!("tensor({})", constant(name)),
-        Arg::Workspace(name) => format!("workspace({})", place(name).unwrap_or(0)),
+        Arg::Workspace(name) => {
+            let (kind, place) = places.find(name).unwrap_or(("workspace", 0));
+            format!("{kind}({place})")
+        }
         Arg::Scalar(scalar) => match scalar.value {
             ScalarValue::I32(value) => format!("number({value})"),
             // Nine digits tell every float from its neighbours.
@@ -203,8 +229,8 @@ fn argument(arg: &Arg, places: &[(&str, usize)]) -> String {
             // 17 digits tell every double from its neighbours.
             ScalarValue::F64(value) => format!("double_number({value:.16e})"),
         },
-        Arg::TensorMap(map) => match place(&map.tensor) {
-            Some(place) => format!("workspace_map({place}, {})", described(map)),
+        Arg::TensorMap(map) => match places.find(&map.tensor) {
+            Some((kind, place)) => format!("{kind}_map({place}, {})", described(map)),
             None => format!("tensor_map({}, {})", constant(&map.tensor), described(map)),
         },
     }

@@ -13,6 +13,7 @@ use crate::domain::workload::Workload;
 const DRIVER: &str = include_str!("../../templates/export/driver.py");
 const TABLE: &str = include_str!("../../templates/export/table.py");
 const LAUNCHER: &str = include_str!("../../templates/export/launcher.py");
+const PREPARED: &str = include_str!("../../templates/export/prepared.py");
 const ZEROED: &str = include_str!("../../templates/export/zeroed.py");
 
 /// Names of parameters and modules in the exported code, which tensors and dimensions cannot have.
@@ -30,7 +31,7 @@ pub(super) fn files(
     let module = module_name(&workload.name);
     let file = |path: &str, text: String| File { path: format!("{module}/{path}"), text };
     let mut files = vec![
-        file("__init__.py", entry(workload, interface, target)?),
+        file("__init__.py", entry(workload, interface, table, target)?),
         file("driver.py", DRIVER.to_owned()),
         file("launcher.py", LAUNCHER.to_owned()),
         file("plans.py", plans::module(workload, interface, table, winners)?),
@@ -38,6 +39,7 @@ pub(super) fn files(
         file("table.json", table.to_json()?),
     ];
     if target == Target::Torch {
+        files.push(file("prepared.py", PREPARED.to_owned()));
         files.push(file("zeroed.py", ZEROED.to_owned()));
         if let Some(masks) = masks(workload, interface) {
             let mut context = context(workload, interface);
@@ -77,12 +79,13 @@ fn check(workload: &Workload, interface: &Interface, target: Target) -> Result<(
 }
 
 /// Renders `__init__.py`.
-fn entry(workload: &Workload, interface: &Interface, target: Target) -> Result<String, ExportError> {
+fn entry(workload: &Workload, interface: &Interface, table: &Table, target: Target) -> Result<String, ExportError> {
     let mut context = context(workload, interface);
     let inputs = interface.inputs();
     let given: Vec<&str> = interface.given().into_iter().map(|dim| dim.name).collect();
     let tensors: Vec<&str> = interface.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     context.insert("tensors", &tensors);
+    context.insert("prepares", &table.prepares());
     context.insert("parameters", &tensors.join(", "));
     context.insert("call", &format!("_call({})", [&inputs[..], &given[..]].concat().join(", ")));
     context.insert("schema", &schema(interface));

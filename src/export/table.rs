@@ -76,6 +76,9 @@ pub(super) struct Row {
     pub options: Vec<String>,
     tensors: IndexMap<String, SidecarTensor>,
     pub workspaces: IndexMap<String, SidecarWorkspace>,
+    /// What prepares weights, before the launches that rely on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preparation: Vec<Launch>,
     pub launches: Vec<Launch>,
     /// The recorded time in microseconds. None for a shape that is no case: it was proven, not timed.
     time_us: Option<f64>,
@@ -83,6 +86,11 @@ pub(super) struct Row {
 }
 
 impl Table {
+    /// Returns whether a winner prepares weights.
+    pub fn prepares(&self) -> bool {
+        self.rows.iter().any(|row| !row.preparation.is_empty())
+    }
+
     /// Lists the winners, those of the cases first. A shape has one winner on a device.
     /// The error names a winner with other tensors than the rest.
     pub fn of(workload: &Workload, interface: &Interface, winners: &[Winner]) -> Result<Self, ExportError> {
@@ -108,6 +116,7 @@ impl Table {
                 options: sidecar.compile_options.clone(),
                 tensors: sidecar::tensors(&tensors(dims)),
                 workspaces: sidecar::workspaces(&plan.workspaces),
+                preparation: plan.preparation,
                 launches: plan.launches,
                 time_us,
                 regime: sidecar.measurement.regime.name(),

@@ -25,6 +25,7 @@ pub fn options(config: &Config, budget: Budget, seed: u64, proposer: &str) -> an
         seed,
         draws_anew: proposer == agent::INTERACTIVE,
         config: models::with_prices(config, &llm)?,
+        oracle_on: None,
         submission: None,
         llm,
     })

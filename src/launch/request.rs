@@ -126,12 +126,13 @@ impl StartRequest {
     }
 
     /// Refuses what no session could search, and a workload whose oracle does not work. `named` are the families that the user
-    /// wants; others that cannot be used are left out. Returns the cases that each searched family takes.
+    /// wants; others that cannot be used are left out. Returns the cases that each searched family takes. The options then tell where the
+    /// oracle is computed, if it is to be on a GPU.
     pub async fn check(
         &mut self,
         named: &[String],
         device: &DeviceInfo,
-        options: &Options,
+        options: &mut Options,
     ) -> anyhow::Result<Vec<Coverage>> {
         let Searchable { coverage, unusable } = self.check_families(named, device, options).await?;
         for (name, problem) in unusable {
@@ -140,7 +141,7 @@ impl StartRequest {
             self.families.retain(|family| family.name != name);
             self.left_out.push(FamilyLeftOut { family: name, reason: problem });
         }
-        self.check_oracle(device, options).await?;
+        options.oracle_on = self.check_oracle(device, options).await?;
         Ok(coverage)
     }
 
@@ -159,15 +160,16 @@ impl StartRequest {
         preparation::within("checking the families", options, check).await?.map_err(usage_sentence)
     }
 
-    async fn check_oracle(&self, device: &DeviceInfo, options: &Options) -> anyhow::Result<()> {
+    async fn check_oracle(&self, device: &DeviceInfo, options: &Options) -> anyhow::Result<Option<String>> {
         let (workload, device) = (self.workload.clone(), device.clone());
         let op = workload.op.name();
         let step = format!("calling the oracle of op `{op}`");
         let checked = preparation::within(&step, options, move || oracle::check(&workload, &device)).await?;
-        if let Some(place) = checked.map_err(usage_sentence)?.computed_on {
+        let place = checked.map_err(usage_sentence)?.computed_on;
+        if let Some(place) = &place {
             say(&format!("the oracle of op `{op}` is computed on {place}"));
         }
-        Ok(())
+        Ok(place)
     }
 
     /// Adapts the workload to the home device. Without `cases` of the user's choice, the lightest ones are taken where a CPU

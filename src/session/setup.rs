@@ -51,6 +51,8 @@ pub struct Options {
     pub llm: Terms,
     /// Every setting in force, for the record.
     pub config: serde_json::Value,
+    /// Where the oracle of its op is computed, if it is to be on a GPU: `cuda:0`, or the CPU and why.
+    pub oracle_on: Option<String>,
     /// The submission that the session is started for, if a service starts it.
     pub submission: Option<String>,
 }

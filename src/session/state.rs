@@ -27,6 +27,7 @@ use crate::domain::history::{ConfigurationId, History, Pending};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
+use crate::domain::mechanism::Mechanism;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::Suggestion;
 use crate::domain::record::{CaseRecord, Final};
@@ -277,7 +278,10 @@ impl SessionState {
 
     /// Returns how likely a candidate is to fail the acceptance checks.
     pub fn suspicion(&self, candidate: &Candidate) -> Suspicion {
-        self.suspects.suspicion(&candidate.family, &candidate.params)
+        let family = self.setup.families.iter().find(|family| family.name == candidate.family);
+        let mechanism = |name: &str| family?.params.get(name).map(|param| param.mechanism);
+        let is_arithmetic = |name: &str| mechanism(name) == Some(Mechanism::Arithmetic);
+        self.suspects.suspicion(&candidate.family, &candidate.params, is_arithmetic)
     }
 
     /// Applies a verdict that makes a variant the start or the winner of its case.

@@ -76,6 +76,7 @@ pub(super) fn setup() -> SessionSetup {
             seed: 1,
             llm: Terms::none(),
             config: serde_json::Value::Null,
+            oracle_on: None,
             submission: None,
             draws_anew: false,
         },

@@ -9,7 +9,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
 /// changes.
-const FILES: [(&str, &str); 36] = [
+const FILES: [(&str, &str); 37] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
     ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
@@ -46,6 +46,7 @@ const FILES: [(&str, &str); 36] = [
     ("0034_agent_runs.sql", include_str!("../../migrations/0034_agent_runs.sql")),
     ("0035_lanes.sql", include_str!("../../migrations/0035_lanes.sql")),
     ("0036_prepared_weights.sql", include_str!("../../migrations/0036_prepared_weights.sql")),
+    ("0037_oracle_on.sql", include_str!("../../migrations/0037_oracle_on.sql")),
 ];
 
 /// Every file of migrations/service/, in order: those of a service's queue.

@@ -35,6 +35,8 @@ pub struct NewSession {
     pub environment: Environment,
     /// Its devices that only screen, as they were selected, such as `cuda:1`.
     pub lanes: Vec<String>,
+    /// Where the oracle of its op is computed, if it is to be on a GPU: `cuda:0`, or the CPU and why.
+    pub oracle_on: Option<String>,
     /// The submission that it was started for. None if a person started it.
     pub submission: Option<String>,
 }
@@ -45,8 +47,8 @@ impl Store {
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let query = sqlx::query_scalar(
             "INSERT INTO sessions (environment_id, kind, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
-                                   cases, asked, config, lanes, submission, started_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                                   cases, asked, config, lanes, oracle_on, submission, started_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         );
         let max_iterations = max_iterations.map(|most| signed("max_iterations", most)).transpose()?;
         let cases: Vec<_> = session.asked.cases.iter().map(|case| &case.name).collect();
@@ -67,6 +69,7 @@ impl Store {
                 .bind(asked)
                 .bind(config)
                 .bind(lanes)
+                .bind(session.oracle_on.as_deref().map(text))
                 .bind(&session.submission)
                 .bind(now()?)
                 .fetch_one(connection)
@@ -471,6 +474,7 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         seed: row.try_get::<i64, _>("seed")?.cast_unsigned(),
         device: row.try_get("device_name")?,
         devices: required(count(row, "devices")?, "devices")?,
+        oracle_on: row.try_get("oracle_on")?,
         time_source: required(name(row, "time_source")?, "time_source")?,
         graphs: required(name(row, "graphs")?, "graphs")?,
         status: required(name(row, "status")?, "status")?,

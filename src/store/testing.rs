@@ -120,6 +120,7 @@ pub(crate) fn session() -> NewSession {
         },
         config: serde_json::json!({ "min_speedup": 1.01 }),
         lanes: Vec::new(),
+        oracle_on: Some("cuda:0".to_owned()),
         submission: None,
         environment: Environment {
             device,

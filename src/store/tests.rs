@@ -157,6 +157,7 @@ async fn a_session_is_told_from_start_to_end() {
       "seed": 18446744073709551615,
       "device": "NVIDIA L4",
       "devices": 1,
+      "oracle_on": "cuda:0",
       "time_source": "measured",
       "graphs": "alone",
       "status": "finished",

@@ -42,25 +42,37 @@ class Launcher:
     def __init__(self, row):
         loaded = module(row)
         self.row = row
+        preparation = row.get("preparation", [])
+        self.preparation = [Launch(launch, driver.kernel(loaded, launch)) for launch in preparation]
         self.launches = [Launch(launch, driver.kernel(loaded, launch)) for launch in row["launches"]]
         # A launch is filled in and enqueued by one thread at a time.
         self.lock = threading.Lock()
-        # Bytes of zeroed memory, which every launch leaves zeroed, and of memory with any contents.
-        self.zeroed_bytes, self.zeroed = places(row["workspaces"], "zero")
-        self.scratch_bytes, self.scratch = places(row["workspaces"], "undefined")
+        taken = {name for launch in preparation for name in buffers(launch)}
+        # The tensors that are prepared, in a fixed order.
+        self.weights = sorted(taken & row["tensors"].keys())
+        prepared = {name: space for name, space in row["workspaces"].items() if name in taken}
+        others = {name: space for name, space in row["workspaces"].items() if name not in taken}
+        # Bytes of zeroed memory, which every launch leaves zeroed, of memory with any contents, and of prepared weights.
+        self.zeroed_bytes, self.zeroed = places(others, "zero")
+        self.scratch_bytes, self.scratch = places(others, "undefined")
+        self.prepared_bytes, self.prepared = places(prepared, "undefined")
 
-    def launch(self, addresses, zeroed, scratch, stream):
+    def prepare(self, addresses, prepared, stream):
+        """Puts the preparation of the weights on a stream. `prepared` is the address of the memory that will hold them."""
+        self._enqueue(self.preparation, {**addresses, **within(prepared, self.prepared)}, stream)
+
+    def launch(self, addresses, zeroed, scratch, stream, prepared=0):
         """Puts the winner on a stream, without allocating or waiting. `addresses` has those of the tensors by name.
 
-        `zeroed` and `scratch` are the addresses of its scratch memory. Launches that may overlap need their own.
+        `zeroed` and `scratch` are the addresses of its scratch memory. Launches that may overlap need their own. `prepared` is
+        where the weights were prepared, if `prepared_bytes` is not 0.
         """
-        addresses = {
-            **addresses,
-            **{name: zeroed + place for name, place in self.zeroed.items()},
-            **{name: scratch + place for name, place in self.scratch.items()},
-        }
+        own = within(zeroed, self.zeroed) | within(scratch, self.scratch) | within(prepared, self.prepared)
+        self._enqueue(self.launches, {**addresses, **own}, stream)
+
+    def _enqueue(self, launches, addresses, stream):
         with self.lock:
-            for launch in self.launches:
+            for launch in launches:
                 launch.enqueue(addresses, stream)
 
 
@@ -110,6 +122,21 @@ class TensorMap:
         return found
 
 
+def buffers(launch):
+    """Returns the names of the tensors and workspaces that a launch takes."""
+    found = []
+    for argument in launch["args"]:
+        (kind, content), = argument.items()
+        if kind != "scalar":
+            found.append(content["tensor"] if kind == "tensor_map" else content)
+    return found
+
+
+def within(address, places):
+    """Returns the addresses of what lies in memory from an address on."""
+    return {name: address + place for name, place in places.items()}
+
+
 def places(workspaces, initial):
     """Lays out the workspaces with such contents. Returns the size of all, and where each begins."""
     size, found = 0, {}
@@ -125,8 +152,14 @@ def viewed(row, strides):
 
     Only the copy engine takes such tensors, by their tensor maps. None if a kernel gets one of them by its address.
     """
+    parts = {part: restrided_launches(row, part, strides) for part in ("preparation", "launches") if part in row}
+    return None if None in parts.values() else {**row, **parts}
+
+
+def restrided_launches(row, part, strides):
+    """Returns the launches of a part of a row for tensors with other strides. None if they cannot take them."""
     launches = []
-    for launch in row["launches"]:
+    for launch in row[part]:
         args = []
         for argument in launch["args"]:
             (kind, content), = argument.items()
@@ -139,7 +172,7 @@ def viewed(row, strides):
                     return None
             args.append({kind: content})
         launches.append({**launch, "args": args})
-    return {**row, "launches": launches}
+    return launches
 
 
 def restrided(described, shape, strides):

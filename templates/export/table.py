@@ -114,7 +114,7 @@ def planned(plan, dims):
         launched = plan["launch"](**{name: dims[name] for name in plan["free"]})
     except ZeroDivisionError:
         return None
-    if launched is None or not all(map(is_possible, launched["launches"])):
+    if launched is None or not all(map(is_possible, [*launched.get("preparation", []), *launched["launches"]])):
         return None
     described = tensors(**{name: int(size) for name, size in dims.items()})
     return {name: plan[name] for name in ("case", "source", "arch", "options")} | {"number": None, "tensors": described} | launched

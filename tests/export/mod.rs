@@ -1,5 +1,7 @@
 //! Winners as code that needs no optloop: the files, what they do with a fake driver, and what bad input gets.
 
+mod prepared;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

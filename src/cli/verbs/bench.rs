@@ -27,6 +27,7 @@ use crate::launch::consent;
 use crate::launch::devices;
 use crate::launch::project_store::locked_store;
 use crate::notices::say;
+use crate::report::format;
 use crate::single::Claim;
 
 /// The format of the JSON.
@@ -334,6 +335,9 @@ async fn play(
     let repeats = Repeats { comparisons };
     if !args.json {
         repeats.print(out)?;
+        if let Some(preparation) = challenger.request.plan.preparation(None) {
+            writeln!(out, "Of the challenger, {}", format::prepared(&preparation))?;
+        }
         writeln!(out)?;
     }
     Ok(repeats)

@@ -41,7 +41,8 @@ impl Family {
             text.ok_or_else(|| error!("family `{}`: `{}` cannot be written in Python", self.name, expr.text()))
         };
         let all = |exprs: &[Expr]| exprs.iter().map(write).collect::<Result<Vec<_>, _>>();
-        let launch = self.entries.launches.first().ok_or_else(|| error!("family `{}` launches nothing", self.name))?;
+        let mut launches = self.entries.launches.iter().filter(|launch| !launch.prepare);
+        let launch = launches.next().ok_or_else(|| error!("family `{}` launches nothing", self.name))?;
         let constraint = |expr: &Expr| Ok((write(expr)?, self.params_in(expr)));
         Ok(InPython {
             constraints: self.constraints.iter().map(|one| constraint(&one.expr)).collect::<Result<_, Error>>()?,
@@ -83,8 +84,8 @@ pub struct PlanInPython {
     pub conditions: Vec<String>,
     /// The workspaces.
     pub workspaces: Vec<WorkspaceInPython>,
-    /// The launches, in stream order.
-    pub launches: Vec<LaunchInPython>,
+    /// The launches in stream order, under the names `preparation` and `launches`. Without a preparation, only the latter.
+    pub parts: Vec<(&'static str, Vec<LaunchInPython>)>,
 }
 
 /// A workspace.
@@ -187,9 +188,16 @@ impl Writer<'_> {
             Some(WorkspaceInPython { name: filled.name.clone(), bytes, initial: filled.initial })
         });
         let workspaces = workspaces.collect::<Option<_>>()?;
-        let launches = entries.launches.iter().filter(|rule| rule.when.holds(&self.numbers).unwrap_or(false));
-        let launches = launches.zip(&self.plan.launches).map(|(rule, filled)| self.launch(rule, filled));
-        Some(PlanInPython { conditions, workspaces, launches: launches.collect::<Option<_>>()?, derived })
+        let part = |name: &'static str, prepares: bool, filled: &[Launch]| {
+            let rules = entries.launches.iter().filter(|rule| rule.prepare == prepares);
+            let rules = rules.filter(|rule| rule.when.holds(&self.numbers).unwrap_or(false));
+            let launches = rules.zip(filled).map(|(rule, filled)| self.launch(rule, filled));
+            launches.collect::<Option<Vec<_>>>().map(|launches| (name, launches))
+        };
+        let preparation = part("preparation", true, &self.plan.preparation)?;
+        let launches = part("launches", false, &self.plan.launches)?;
+        let parts = [preparation, launches].into_iter().filter(|(_, launches)| !launches.is_empty()).collect();
+        Some(PlanInPython { derived, conditions, workspaces, parts })
     }
 
     fn launch(&self, rule: &LaunchRule, filled: &Launch) -> Option<LaunchInPython> {

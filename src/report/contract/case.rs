@@ -9,6 +9,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
+use crate::domain::plan::Preparation;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 
@@ -57,6 +58,9 @@ pub struct Case {
     pub ctas: Option<u64>,
     /// Streaming multiprocessors to fill.
     pub sms: u32,
+    /// What the best variant prepared once for the weights, which is in no time. Absent if it prepared nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<Preparation>,
     /// The comparison that gave the time of the best variant. Null where it was timed alone.
     pub comparison: Option<Comparison>,
     /// The counts of a virtual GPU for the best variant. Null where times are measured.

@@ -203,6 +203,8 @@ pub struct Environment {
     pub optloop: String,
     /// PyTorch version.
     pub torch: Option<String>,
+    /// Where the oracle was computed, if it was to be on a GPU.
+    pub oracle_on: Option<String>,
     /// Operating system and CPU of the host.
     pub host: String,
     /// The source of the peaks behind floors and shares.

@@ -155,6 +155,7 @@ fn environment(record: &SessionRecord) -> Environment {
         nvrtc: environment.nvrtc.clone(),
         optloop: environment.optloop.clone(),
         torch: environment.torch.clone(),
+        oracle_on: record.session.oracle_on.clone(),
         host: environment.host.clone(),
         peaks_source: device.peaks.source.clone(),
     }
@@ -197,6 +198,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         share_of_peak: rates.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
         ctas: measurement.and_then(|measurement| measurement.ctas),
         sms: record.environment.device.sms,
+        preparation: measurement.and_then(|measurement| measurement.preparation),
         comparison: deciding.as_ref().map(comparisons::to_contract),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
         counters: standing.and_then(|standing| leads::counters(&standing.iteration.hash, name, record)).cloned(),

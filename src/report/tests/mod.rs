@@ -56,6 +56,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
         seed: 1,
         device: "NVIDIA L4".to_owned(),
         devices: 1,
+        oracle_on: Some("cuda:0".to_owned()),
         time_source: TimeSource::Measured,
         graphs: Graphs::AmongOthers,
         status: if wins == 0 { Status::Interrupted } else { Status::Finished },

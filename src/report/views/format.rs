@@ -1,6 +1,7 @@
 //! Formats figures the same way in reports and on the command line.
 
 pub use crate::domain::counted::counted;
+use crate::domain::plan::Preparation;
 
 /// The text in place of a missing figure.
 pub const NOTHING: &str = "-";
@@ -60,6 +61,15 @@ pub fn either(lo: String, hi: String) -> String {
 /// Formats the possible gain of a cause. A rule that cannot tell the gain gives 1.
 pub fn gain(gain: f64) -> String {
     if gain > 1.0 { times(gain) } else { "not known".to_owned() }
+}
+
+/// Says what was prepared before a time: `its weights were prepared once, in 12.1 us and 25.2 MB`.
+pub fn prepared(preparation: &Preparation) -> String {
+    let time = preparation.ns.map_or_else(String::new, |ns| format!("{} us and ", us(ns / 1e3)));
+    format!(
+        "its weights were prepared once, in {time}{:.3} MB, which its time leaves out",
+        preparation.bytes as f64 / 1e6
+    )
 }
 
 /// Formats a change: `+6.3%`.

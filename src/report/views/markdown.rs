@@ -2,7 +2,7 @@
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::format::{counted, duration, percent, usd};
+use super::format::{self, counted, duration, percent, usd};
 use super::table::Table;
 use super::{case_table, words};
 use crate::domain::cost::UnknownCosts;
@@ -75,7 +75,10 @@ fn terms(report: &Report) -> String {
         (_, 1) => format!(" Not confirmed: {}.", unconfirmed[0]),
         (_, some) => format!(" Not confirmed: {} and {} more.", unconfirmed[0], some - 1),
     };
-    format!("Before is {before}.{floor}{tf32}{unconfirmed}")
+    let prepared = report.cases.iter().filter_map(|case| Some((&case.case, case.preparation.as_ref()?)));
+    let prepared: Vec<String> =
+        prepared.map(|(case, preparation)| format!(" On {case}, {}.", format::prepared(preparation))).collect();
+    format!("Before is {before}.{floor}{tf32}{unconfirmed}{}", prepared.concat())
 }
 
 /// Says what the phases took, the longest first.

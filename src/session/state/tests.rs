@@ -48,6 +48,7 @@ impl Live {
             },
             config: serde_json::Value::Null,
             lanes: Vec::new(),
+            oracle_on: None,
             submission: None,
             environment: Environment {
                 device: setup.device.clone(),

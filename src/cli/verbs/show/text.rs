@@ -31,6 +31,11 @@ pub(super) fn print(
 ) -> io::Result<()> {
     facts(detail, screen, out)?;
     cases(detail, screen, out)?;
+    for found in &detail.iteration.measurements {
+        if let Some(preparation) = &found.preparation {
+            writeln!(out, "On {}, {}", found.case, format::prepared(preparation))?;
+        }
+    }
     for comparison in detail.iteration.measurements.iter().filter_map(|measurement| measurement.comparison.as_ref()) {
         let conditions = &comparison.conditions;
         writeln!(out, "\nComparison on {} ({} L2):", conditions.case, conditions.regime.name())?;

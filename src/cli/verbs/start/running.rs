@@ -79,7 +79,7 @@ pub async fn run_with(
     let home = devices.home.info().clone();
     request.fit(&home, &args.cases, &config)?;
     let workload = request.workload.clone();
-    let coverage = or_stop(request.check(&args.families, &home, &options)).await?;
+    let coverage = or_stop(request.check(&args.families, &home, &mut options)).await?;
     let of_project = clients.is_none() && !args.is_asked_by_a_service();
     let server = args.nats.server();
     let asking = FleetRequest { server: &server, of_project, config: &config, home: &home, store: &path };

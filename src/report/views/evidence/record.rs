@@ -228,6 +228,7 @@ pub(super) fn environment(report: &Report) -> Section {
         ("optloop", format!("{}, proposer {}, seed {}", found.optloop, session.proposer, session.seed)),
         ("Peaks", found.peaks_source.clone()),
     ];
+    let rows = rows.into_iter().chain(found.oracle_on.clone().map(|place| ("Oracle on", place)));
     let phases = report.phases.iter().flat_map(|phases| &phases.rows).map(|row| {
         vec![markdown::phase(row.phase).to_owned(), duration(row.seconds), percent(row.share), usd(row.usd)]
     });

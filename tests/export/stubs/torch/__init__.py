@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import types
+import weakref
 from collections import namedtuple
 from math import prod
 
@@ -32,6 +33,7 @@ class Tensor:
         self.address, self.is_cuda, self.requires_grad = Tensor.made << 20, True, False
         self.strides = dense(self.shape)
         self.device = Device(0)
+        self.number, self._version = Tensor.made, 0
 
     def data_ptr(self):
         return self.address
@@ -58,6 +60,13 @@ class Tensor:
 
     def untyped_storage(self):
         return self
+
+    @property
+    def _cdata(self):
+        return self.number
+
+    def is_inference(self):
+        return False
 
     def clone(self):
         return Tensor(self.shape, self.dtype)
@@ -147,6 +156,7 @@ autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=c
 cuda = types.SimpleNamespace(
     device=lambda _: contextlib.nullcontext(),
     current_device=lambda: 0,
+    current_stream=lambda device: types.SimpleNamespace(synchronize=lambda: None),
     is_current_stream_capturing=lambda: capturing,
 )
 
@@ -159,6 +169,18 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
     calls.append("sdpa masked" if attn_mask is not None else "sdpa causal" if is_causal else "sdpa")
     return Tensor(q.shape, q.dtype)
 
+
+class StorageWeakRef:
+    def __init__(self, storage):
+        self.cdata, self.storage = storage._cdata, weakref.ref(storage)
+
+    def expired(self):
+        return self.storage() is None
+
+
+reductions = types.ModuleType("torch.multiprocessing.reductions")
+reductions.StorageWeakRef = StorageWeakRef
+sys.modules["torch.multiprocessing"], sys.modules["torch.multiprocessing.reductions"] = types.ModuleType("torch.multiprocessing"), reductions
 
 functional = types.ModuleType("torch.nn.functional")
 functional.scaled_dot_product_attention = scaled_dot_product_attention

@@ -1,5 +1,5 @@
-// linear-w4-mma for bf16, GROUP=128
-// ROWS=8 BYTES=8 WARPS=16 SPLITS=2 AHEAD=4
+// linear-w4-mma for bf16, GROUP=128 LAYOUT=0
+// ROWS=8 BYTES=4 WARPS=8 SPLITS=2 AHEAD=2 PREPARED=1
 // Linear layer with few rows and weights of 4 bits on tensor cores (mma.sync): each warp streams weights from memory to registers.
 //
 // Operands are swapped, so that columns of w use the dimension of 16, and the rows of x that of 8. A byte of w has the weights of two
@@ -12,6 +12,8 @@
 //
 // The products have 2^p + q in place of q - zero, which takes two instructions for two weights. What is too much is 2^p + zero times the
 // sum of the terms of x. One more product, of ones and x, gives it. Sums of a group are then multiplied by its scale.
+//
+// `repack` puts what a warp loads of w for a chunk into adjacent bytes, 16 for each lane at a time. It runs once for a matrix w.
 #include <cuda_bf16.h>
 using Elem = __nv_bfloat16;
 using Pair = __nv_bfloat162;
@@ -35,10 +37,10 @@ __device__ inline unsigned raised(unsigned bytes, int i) {
     return pair;
 }
 constexpr int ROWS = 8;    // rows of x that a block computes
-constexpr int BYTES = 8;    // adjacent columns of a thread
-constexpr int WARPS = 16;
+constexpr int BYTES = 4;    // adjacent columns of a thread
+constexpr int WARPS = 8;
 constexpr int SPLITS = 2;   // blocks that share the terms of a sum
-constexpr int AHEAD = 4;    // chunks of terms in flight
+constexpr int AHEAD = 2;    // chunks of terms in flight
 constexpr int GROUP = 128;  // terms that share a scale
 
 constexpr int COLUMNS = 8 * BYTES;     // of a block
@@ -99,6 +101,25 @@ struct Numbers {
     unsigned scales[NUMBERS], zeros[NUMBERS];
 };
 
+constexpr unsigned CHUNK_BYTES = COLUMNS * 16;  // of w
+
+// A warp repacks a chunk of a block's columns.
+extern "C" __global__ void __launch_bounds__(256)
+repack(const unsigned char* __restrict__ w, uint4* __restrict__ packed, int N, int K) {
+    const int lane = threadIdx.x % 32, chunks = K / 32, item = blockIdx.x * 8 + threadIdx.x / 32, tile = item / chunks;
+    if (tile * COLUMNS >= N) return;
+    // Columns outside of the matrix are those of its end.
+    const int k = item % chunks * 32 + lane % 4 * 8, from = min(tile * COLUMNS + lane / 4 * BYTES, N - BYTES);
+    unsigned words[4][WORDS];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) load(words[i], w + (size_t)(k / 2 + i) * N + from);
+#pragma unroll
+    for (int j = 0; j < WORDS; ++j) {
+        const unsigned* const four = &words[0][0] + j * 4;
+        packed[(size_t)item * (CHUNK_BYTES / 16) + j * 32 + lane] = make_uint4(four[0], four[1], four[2], four[3]);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
 multiply(const Elem* __restrict__ x, const unsigned char* __restrict__ w, const Elem* __restrict__ scales, const Elem* __restrict__ zeros,
          Elem* __restrict__ y, int M, int N, int K) {
@@ -113,17 +134,17 @@ const int warp = warp_index(), lane = threadIdx.x % 32, part = blockIdx.x % SPLI
     const int from = min(column, N - BYTES), k = first * GROUP + lane % 4 * 8;
 
     // Where the next chunk is. Offsets of 32 bits take fewer instructions: no tensor has 2^31 elements.
-    unsigned of_w[4], of_x[EIGHTS];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) of_w[i] = (unsigned)(k / 2 + i) * N + from;
+    unsigned of_w = (unsigned)(tile / tiles * (K / 32) + first * CHUNKS) * CHUNK_BYTES + lane * 16, of_x[EIGHTS];
 #pragma unroll
     for (int e = 0; e < EIGHTS; ++e) of_x[e] = (unsigned)(row + e * 8 + lane / 4) * K + k;
     const auto load_chunk = [&](Chunk& to) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            load(to.w[i], w + of_w[i]);
-            of_w[i] += 16 * N;
+        for (int j = 0; j < WORDS; ++j) {
+            const uint4 four = __ldg(reinterpret_cast<const uint4*>(w + of_w + j * 512));
+            unsigned* const words = &to.w[0][0] + j * 4;
+            words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
         }
+        of_w += CHUNK_BYTES;
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) {
             // Rows outside of the matrix stay zero.

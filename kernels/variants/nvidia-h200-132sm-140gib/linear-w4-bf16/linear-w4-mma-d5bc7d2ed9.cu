@@ -1,5 +1,5 @@
-// linear-w4-mma for bf16, GROUP=128
-// ROWS=8 BYTES=4 WARPS=8 SPLITS=2 AHEAD=4
+// linear-w4-mma for bf16, GROUP=128 LAYOUT=0
+// ROWS=8 BYTES=8 WARPS=4 SPLITS=1 AHEAD=4 PREPARED=1
 // Linear layer with few rows and weights of 4 bits on tensor cores (mma.sync): each warp streams weights from memory to registers.
 //
 // Operands are swapped, so that columns of w use the dimension of 16, and the rows of x that of 8. A byte of w has the weights of two
@@ -12,6 +12,8 @@
 //
 // The products have 2^p + q in place of q - zero, which takes two instructions for two weights. What is too much is 2^p + zero times the
 // sum of the terms of x. One more product, of ones and x, gives it. Sums of a group are then multiplied by its scale.
+//
+// `repack` puts what a warp loads of w for a chunk into adjacent bytes, 16 for each lane at a time. It runs once for a matrix w.
 #include <cuda_bf16.h>
 using Elem = __nv_bfloat16;
 using Pair = __nv_bfloat162;
@@ -35,9 +37,9 @@ __device__ inline unsigned raised(unsigned bytes, int i) {
     return pair;
 }
 constexpr int ROWS = 8;    // rows of x that a block computes
-constexpr int BYTES = 4;    // adjacent columns of a thread
-constexpr int WARPS = 8;
-constexpr int SPLITS = 2;   // blocks that share the terms of a sum
+constexpr int BYTES = 8;    // adjacent columns of a thread
+constexpr int WARPS = 4;
+constexpr int SPLITS = 1;   // blocks that share the terms of a sum
 constexpr int AHEAD = 4;    // chunks of terms in flight
 constexpr int GROUP = 128;  // terms that share a scale
 
@@ -72,8 +74,6 @@ __device__ inline unsigned map_shared_rank(unsigned here, int rank) {
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
     return there;
 }
-__device__ inline void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-__device__ inline void st_cluster(unsigned to, float x) { asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory"); }
 template <int N>
 __device__ inline void load(unsigned (&to)[N], const void* from) {
     if constexpr (N == 1) to[0] = __ldg(reinterpret_cast<const unsigned*>(from));
@@ -99,11 +99,29 @@ struct Numbers {
     unsigned scales[NUMBERS], zeros[NUMBERS];
 };
 
+constexpr unsigned CHUNK_BYTES = COLUMNS * 16;  // of w
+
+// A warp repacks a chunk of a block's columns.
+extern "C" __global__ void __launch_bounds__(256)
+repack(const unsigned char* __restrict__ w, uint4* __restrict__ packed, int N, int K) {
+    const int lane = threadIdx.x % 32, chunks = K / 32, item = blockIdx.x * 8 + threadIdx.x / 32, tile = item / chunks;
+    if (tile * COLUMNS >= N) return;
+    // Columns outside of the matrix are those of its end.
+    const int k = item % chunks * 32 + lane % 4 * 8, from = min(tile * COLUMNS + lane / 4 * BYTES, N - BYTES);
+    unsigned words[4][WORDS];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) load(words[i], w + (size_t)(k / 2 + i) * N + from);
+#pragma unroll
+    for (int j = 0; j < WORDS; ++j) {
+        const unsigned* const four = &words[0][0] + j * 4;
+        packed[(size_t)item * (CHUNK_BYTES / 16) + j * 32 + lane] = make_uint4(four[0], four[1], four[2], four[3]);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
 multiply(const Elem* __restrict__ x, const unsigned char* __restrict__ w, const Elem* __restrict__ scales, const Elem* __restrict__ zeros,
          Elem* __restrict__ y, int M, int N, int K) {
     __shared__ float shares[WARPS > 1 ? WARPS - 1 : 1][TILES * EIGHTS * 4][32];
-__shared__ float of_blocks[SPLITS - 1][TILES * EIGHTS * 4][32];
 const int warp = warp_index(), lane = threadIdx.x % 32, part = blockIdx.x % SPLITS * WARPS + warp, tile = blockIdx.x / SPLITS;
     // Blocks that need the same columns of w follow each other, so that they find them in L2.
     const int tiles = (M + ROWS - 1) / ROWS, row = tile % tiles * ROWS, column = tile / tiles * COLUMNS + lane / 4 * BYTES;
@@ -113,17 +131,17 @@ const int warp = warp_index(), lane = threadIdx.x % 32, part = blockIdx.x % SPLI
     const int from = min(column, N - BYTES), k = first * GROUP + lane % 4 * 8;
 
     // Where the next chunk is. Offsets of 32 bits take fewer instructions: no tensor has 2^31 elements.
-    unsigned of_w[4], of_x[EIGHTS];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) of_w[i] = (unsigned)(k / 2 + i) * N + from;
+    unsigned of_w = (unsigned)(tile / tiles * (K / 32) + first * CHUNKS) * CHUNK_BYTES + lane * 16, of_x[EIGHTS];
 #pragma unroll
     for (int e = 0; e < EIGHTS; ++e) of_x[e] = (unsigned)(row + e * 8 + lane / 4) * K + k;
     const auto load_chunk = [&](Chunk& to) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            load(to.w[i], w + of_w[i]);
-            of_w[i] += 16 * N;
+        for (int j = 0; j < WORDS; ++j) {
+            const uint4 four = __ldg(reinterpret_cast<const uint4*>(w + of_w + j * 512));
+            unsigned* const words = &to.w[0][0] + j * 4;
+            words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
         }
+        of_w += CHUNK_BYTES;
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) {
             // Rows outside of the matrix stay zero.
@@ -201,21 +219,6 @@ const int warp = warp_index(), lane = threadIdx.x % 32, part = blockIdx.x % SPLI
 #pragma unroll
                 for (int i = 0; i < SUMS; ++i) sums[i / (EIGHTS * 4)][i / 4 % EIGHTS][i % 4] += shares[other][i][lane];
         }
-    }
-// The first block has begun before others write to its shared memory.
-    cluster_sync();
-    if (blockIdx.x % SPLITS > 0 && warp == 0) {
-        const unsigned to = map_shared_rank(shared_address(&of_blocks[blockIdx.x % SPLITS - 1][0][lane]), 0);
-#pragma unroll
-        for (int i = 0; i < SUMS; ++i) st_cluster(to + i * 128, sums[i / (EIGHTS * 4)][i / 4 % EIGHTS][i % 4]);
-    }
-    cluster_sync();
-    if (blockIdx.x % SPLITS > 0) return;
-    if (warp == 0) {
-#pragma unroll
-        for (int other = 0; other < SPLITS - 1; ++other)
-#pragma unroll
-            for (int i = 0; i < SUMS; ++i) sums[i / (EIGHTS * 4)][i / 4 % EIGHTS][i % 4] += of_blocks[other][i][lane];
     }
 if (warp > 0 || column >= N) return;
 
