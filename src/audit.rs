@@ -219,22 +219,8 @@ impl Audit {
         let seed = inputs::mix(self.seed, &["shapes", &entry.name]);
         let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device(), seed);
         let far = planning::far(family, &Params::new(), &case.case, workload, self.device());
-        Ok(AcceptanceRequest {
-            artifact: artifact.clone(),
-            op: workload.op.source(),
-            dtype: workload.dtype,
-            compute: workload.compute,
-            tolerance: workload.tolerance,
-            accuracy: workload.tolerance,
-            case,
-            hidden,
-            far,
-            probes: true,
-            only: None,
-            within_s: None,
-            measuring: self.measuring,
-            input_seed: inputs::mix(self.seed, &["accept", &entry.name]),
-        })
+        let seed = inputs::mix(self.seed, &["accept", &entry.name]);
+        Ok(AcceptanceRequest { hidden, far, ..AcceptanceRequest::of(artifact, workload, case, self.measuring, seed) })
     }
 
     /// Returns the outcome of a time below the floor, if it is below. Modelled times are not compared with the floor.

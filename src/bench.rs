@@ -21,6 +21,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::regime::{self, Regime};
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, error};
 use crate::evaluate::{Evaluator, Rejection};
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
@@ -124,37 +125,35 @@ impl Bench {
     }
 
     /// Returns one sentence on why a case cannot be measured in a regime, if it cannot.
-    pub fn check_regime(&self, subject: &Subject, regime: Regime) -> Result<(), String> {
+    pub fn check_regime(&self, subject: &Subject, regime: Regime) -> Result<(), Error> {
         let (workload, case) = (&subject.workload, subject.case());
         if regime == Regime::Warm {
             return Ok(());
         }
         if !self.device().replays() {
-            return Err(format!("the {} models times with a warm cache only: omit --regime", self.device().name));
+            return Err(error!("the {} models times with a warm cache only: omit --regime", self.device().name));
         }
         let tensors = workload.op.tensors(&case.dims, workload.dtype);
         let bytes: usize = tensors.iter().map(|tensor| tensor.bytes()).sum();
-        regime::sets(bytes as u64, self.device())
-            .map(|_| ())
-            .map_err(|reason| format!("case `{}`: {reason}", case.name))
+        regime::sets(bytes as u64, self.device()).map(|_| ()).map_err(|reason| error!("case `{}`: {reason}", case.name))
     }
 
     /// Starts the workload's baseline, if it has one that can be compared with kernels here. The error says why not.
-    pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
+    pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), Error> {
         if !self.device().replays() {
-            return Err("baselines can only be measured, and times on this device are modelled".to_owned());
+            return Err(Error::new("baselines can only be measured, and times on this device are modelled"));
         }
-        let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` defines none", workload.name))?;
+        let key = workload.baseline.as_ref().ok_or_else(|| error!("workload `{}` defines none", workload.name))?;
         let (exe, root, settings) = (self.exe.clone(), self.project.root(), self.config.baseline_settings());
         let program = BaselineProgram::of(exe, root, key, settings, device, self.evaluator.measuring().min_sample_ns);
-        let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
+        let process = program.map_err(|error| error!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
         self.baseline = Some(process.computing(workload.compute));
         Ok(())
     }
 
     /// Finds the fastest backend of the baseline on a case, once.
-    pub async fn find_backend(&mut self, subject: &Subject, regime: Regime, seed: u64) -> Result<(), String> {
+    pub async fn find_backend(&mut self, subject: &Subject, regime: Regime, seed: u64) -> Result<(), Error> {
         let l2_bytes = self.device().l2_bytes;
         let Some(process) = &mut self.baseline else { return Ok(()) };
         let case = Case { regime, ..subject.case().clone() };
@@ -173,7 +172,7 @@ impl Bench {
         };
         let best = found.as_ref().ok().and_then(|found| found.first()).map(|baseline| baseline.name.clone());
         self.backends.insert(key, best);
-        found.map(|_| ())
+        found.map(|_| ()).map_err(Error::from)
     }
 
     /// Returns whether a backend of the baseline can take part on a case.

@@ -19,6 +19,7 @@ use crate::domain::names::{did_you_mean, is_file_name};
 use crate::domain::op::{DeclaredSource, InputFile, Op};
 use crate::domain::oracle::OracleLanguage;
 use crate::domain::workload::{BaselineKey, Workload};
+use crate::error::{Error, error};
 use crate::locks::Locks;
 use crate::ops::OPS_FOLDER;
 use crate::runner;
@@ -132,7 +133,7 @@ impl Project {
 
     /// Finds an op by name: one of optloop's own, or one that the project declares in `kernels/ops/`. The error is one
     /// sentence.
-    pub fn op(&self, name: &str) -> Result<&'static dyn Op, String> {
+    pub fn op(&self, name: &str) -> Result<&'static dyn Op, Error> {
         let folder = self.root.join(OPS_FOLDER);
         if let Some(op) = ops::ALL.iter().find(|op| op.name() == name) {
             return Ok(*op);
@@ -142,18 +143,18 @@ impl Project {
             let known: Vec<&str> =
                 ops::ALL.iter().map(|op| op.name()).chain(declared.iter().map(String::as_str)).collect();
             let hint = did_you_mean(name, known.iter().copied());
-            return Err(format!(
+            return Err(error!(
                 "op `{name}` is not known{hint}; there are: {}; {OPS_FOLDER}/{name}/op.toml would declare it",
                 known.join(", ")
             ));
         }
         let manifest = folder.join(name).join("op.toml");
-        let wrong = |problem: String| format!("{}: {problem}", manifest.display());
-        let read = |path: &Path| files::read_inside(&self.root, path).map_err(|error| format!("{error:#}"));
+        let wrong = |problem: Error| problem.within(manifest.display());
+        let read = |path: &Path| files::read_inside(&self.root, path).map_err(|error| error!("{error:#}"));
         let text = read(&manifest)?;
-        let file = ops::Declared::oracle_file(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
+        let file = ops::Declared::oracle_file(&text).map_err(|mistakes| wrong(Error::of_all(&mistakes)))?;
         let oracle = read(&folder.join(name).join(&file))?;
-        let names = ops::Declared::input_files(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
+        let names = ops::Declared::input_files(&text).map_err(|mistakes| wrong(Error::of_all(&mistakes)))?;
         let files = names.into_iter().map(|input| self.input_file(&folder.join(name), input));
         let files = files.collect::<Result<_, _>>().map_err(wrong)?;
         let python = match OracleLanguage::of_file(&file) {
@@ -161,21 +162,21 @@ impl Project {
             _ => self.python()?,
         };
         let source = DeclaredSource { manifest: text, oracle, python, files };
-        let op = runner::ops::declared(&source).map_err(|mistakes| wrong(mistakes.join("; ")))?;
+        let op = runner::ops::declared(&source).map_err(|mistakes| wrong(Error::of_all(&mistakes)))?;
         match op.name() == name {
             true => Ok(op),
-            false => Err(wrong(format!("its name is `{}`: call its folder the same", op.name()))),
+            false => Err(wrong(error!("its name is `{}`: call its folder the same", op.name()))),
         }
     }
 
     /// Finds a file that an input of an op comes from.
-    fn input_file(&self, op: &Path, name: String) -> Result<InputFile, String> {
+    fn input_file(&self, op: &Path, name: String) -> Result<InputFile, Error> {
         let path = op.join(&name);
-        files::check_inside(&self.root, &path).map_err(|error| format!("{error:#}"))?;
+        files::check_inside(&self.root, &path).map_err(|error| error!("{error:#}"))?;
         let unreadable = |error: std::io::Error| format!("{name} cannot be read: {error}");
         let there = std::fs::metadata(&path).map_err(unreadable)?;
         if !there.is_file() || there.len() > MAX_INPUT_BYTES {
-            return Err(format!("{name} is not a file of at most {} MiB", MAX_INPUT_BYTES >> 20));
+            return Err(error!("{name} is not a file of at most {} MiB", MAX_INPUT_BYTES >> 20));
         }
         let bytes = std::fs::read(&path).map_err(unreadable)?;
         let path = path.canonicalize().map_err(unreadable)?;
@@ -183,7 +184,7 @@ impl Project {
     }
 
     /// Finds every op, sorted by name. A broken one comes with a sentence.
-    pub fn ops(&self) -> Vec<(String, Result<&'static dyn Op, String>)> {
+    pub fn ops(&self) -> Vec<(String, Result<&'static dyn Op, Error>)> {
         let declared = folders_in(&self.root.join(OPS_FOLDER)).unwrap_or_default();
         let mut names: Vec<String> = ops::ALL.iter().map(|op| op.name().to_owned()).chain(declared).collect();
         names.sort();
@@ -192,9 +193,9 @@ impl Project {
     }
 
     /// Returns the interpreter of the project's Python programs.
-    fn python(&self) -> Result<String, String> {
-        let config = Config::load(&self.root).map_err(|error| format!("{error:#}"))?;
-        let root = self.root.canonicalize().map_err(|error| format!("{}: {error}", self.root.display()))?;
+    fn python(&self) -> Result<String, Error> {
+        let config = Config::load(&self.root).map_err(|error| error!("{error:#}"))?;
+        let root = self.root.canonicalize().map_err(|error| error!("{}: {error}", self.root.display()))?;
         Ok(runner::baseline::interpreter(&root, &config.baseline.python))
     }
 
@@ -289,8 +290,8 @@ impl Project {
     /// Reads kernels of the audit's corpus.
     pub fn corpus(&self, names: &[String]) -> anyhow::Result<Vec<CorpusEntry>> {
         let folder = self.root.join("tests/audit");
-        let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
-        let prelude = |name: &str| self.prelude(name).map_err(|error| format!("{error:#}"));
+        let workload = |name: &str| self.workload(name).map_err(|error| error!("{error:#}"));
+        let prelude = |name: &str| self.prelude(name).map_err(|error| error!("{error:#}"));
         let mut entries = Vec::new();
         for name in names {
             let path = folder.join(format!("{name}.cu"));

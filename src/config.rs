@@ -25,6 +25,7 @@ use crate::domain::measuring::Measuring;
 use crate::domain::sampling::{MIN_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
+use crate::error::Error;
 use crate::files;
 use crate::runner::baseline;
 use crate::runner::compile::{self, CompileLimits};
@@ -94,15 +95,15 @@ impl Config {
     }
 
     /// Parses and checks the text of the file. Errors are one sentence without the file's name.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let config: Self =
-            toml_text::parse(text).map_err(|problem| toml_text::one_line(known_mistake(text).unwrap_or(problem)))?;
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let config: Self = toml_text::parse(text)
+            .map_err(|problem| toml_text::one_line(known_mistake(text).unwrap_or(problem.into())))?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }
 
     /// Reads and checks the configuration of a session that a store recorded.
-    pub fn recorded(config: serde_json::Value) -> Result<Self, String> {
+    pub fn recorded(config: serde_json::Value) -> Result<Self, Error> {
         let config: Self = serde_json::from_value(config).map_err(|error| in_words(&error.to_string()))?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)

@@ -142,12 +142,8 @@ pub struct Dependencies {
     pub renderer: Renderer,
     /// Compiles variants.
     pub compiler: Compiler,
-    /// Evaluates variants.
-    pub worker: Worker,
-    /// Other devices of the same kind, which only screen. Most sessions have none.
-    pub lanes: Vec<Worker>,
-    /// Devices of the same kind on other machines, which only screen.
-    pub arrivals: Arrivals,
+    /// Evaluate variants.
+    pub devices: Devices,
     /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub sanitizer: Option<Sanitizer>,
     /// The names of the families that optloop ships. The first variants of others are looked at more closely.
@@ -168,6 +164,16 @@ pub struct Dependencies {
     pub target: Target,
 }
 
+/// The devices of a session, all of one kind.
+pub struct Devices {
+    /// Screens and compares.
+    pub home: Worker,
+    /// Those of this machine that only screen. Most sessions have none.
+    pub lanes: Vec<Worker>,
+    /// Those of other machines, which only screen.
+    pub arrivals: Arrivals,
+}
+
 /// How a session ended.
 #[derive(Debug)]
 pub struct End {
@@ -184,30 +190,47 @@ struct Session<'a> {
     store: Store,
     pipeline: Pipeline,
     evaluator: SharedEvaluator,
-    duplicates: Duplicates,
-    passed: Passed,
-    proven: Proven,
-    sanitizer: Option<SharedSanitizer>,
+    shared: Shared,
     lanes: Lanes,
     cache: KernelCache,
     explanations: Explanations,
     checks_ahead: ChecksAhead,
-    /// How often a test of a cause was looked for.
-    cause_tests: u64,
     models: Models,
     requests: Option<Requests>,
     committer: Committer,
-    baseline_program: Option<BaselineProgram>,
-    /// The program of the baselines, until they are timed.
-    baseline_start: Option<BaselineStart>,
+    baselines: BaselineParts,
     profiler: Profiler,
-    nvrtc: String,
     observer: &'a Channel<'a>,
     /// What the observer was told about each case.
     told: HashMap<CaseName, CaseGain>,
-    interrupt: Interrupt,
     deadline: Deadline,
     clock: Clock,
+}
+
+/// What the evaluator shares with those that prepare its work.
+struct Shared {
+    duplicates: Duplicates,
+    passed: Passed,
+    proven: Proven,
+    sanitizer: Option<SharedSanitizer>,
+}
+
+impl Shared {
+    fn of(evaluator: &Evaluator) -> Self {
+        Self {
+            duplicates: evaluator.duplicates.clone(),
+            passed: evaluator.first_looks.passed.clone(),
+            proven: evaluator.proven.clone(),
+            sanitizer: evaluator.sanitizer.clone(),
+        }
+    }
+}
+
+/// The program of the baselines.
+struct BaselineParts {
+    program: Option<BaselineProgram>,
+    /// While it starts, until the baselines are timed.
+    start: Option<BaselineStart>,
 }
 
 /// Records a session and returns its number.
@@ -228,8 +251,8 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
             lessons: options.llm.lessons.clone(),
         },
         config: options.config.clone(),
-        environment: Environment::here(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
-        lanes: parts.lanes.iter().map(|lane| lane.info().id.clone()).collect(),
+        environment: Environment::here(parts.devices.home.info().clone(), parts.compiler.nvrtc_version(), None),
+        lanes: parts.devices.lanes.iter().map(|lane| lane.info().id.clone()).collect(),
         oracle_on: options.oracle_on.clone(),
         submission: options.submission.clone(),
     };
@@ -246,7 +269,7 @@ pub async fn run(
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> End {
-    let info = parts.worker.info();
+    let info = parts.devices.home.info();
     observer.event(&Event::Started {
         session: id,
         workload: &parts.workload.name,
@@ -281,8 +304,8 @@ pub async fn resume(
         session: id,
         resumption: summary.resumptions + 1,
         workload: &parts.workload.name,
-        device: &parts.worker.info().name,
-        time_source: parts.worker.info().time_source(),
+        device: &parts.devices.home.info().name,
+        time_source: parts.devices.home.info().time_source(),
         budget_s: options.budget.wall.as_secs_f64(),
         max_cost_usd: options.budget.max_cost_usd,
         max_iterations: options.budget.max_iterations,
@@ -310,15 +333,15 @@ impl<'a> Session<'a> {
         interrupt: Interrupt,
         observer: &'a Channel<'a>,
     ) -> Self {
-        let deadline = Deadline::new(interrupt.clone(), options.budget.wall.saturating_sub(used) + options.grace);
-        let Dependencies { workload, families, searched, known, proposer, renderer, compiler, worker, store, .. } =
-            parts;
-        let (generated, device) = (Vec::new(), worker.info().clone());
+        let deadline = Deadline::new(interrupt, options.budget.wall.saturating_sub(used) + options.grace);
+        let Dependencies { workload, families, searched, known, proposer, renderer, compiler, store, .. } = parts;
+        let Devices { home, lanes, arrivals } = parts.devices;
+        let (generated, device) = (Vec::new(), home.info().clone());
         let compilations = options.compilations;
         let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
         let first_looks = FirstLooks::new(parts.shipped, options.first_look);
         let seed = options.seed;
-        let gpus = 1 + parts.lanes.len() + parts.arrivals.most;
+        let gpus = 1 + lanes.len() + arrivals.most;
         let mut options = options;
         if gpus > 1 {
             // While each device screens one, the next one for it is compiled.
@@ -326,32 +349,25 @@ impl<'a> Session<'a> {
         }
         let setup =
             SessionSetup { workload, families, searched, generated, known, device, gpus, counts_baselines, options };
-        let evaluator = Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks);
+        let evaluator = Evaluator::new(home, parts.sanitizer, parts.monitor, store.clone(), first_looks);
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
-            nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone(), compilations),
-            duplicates: evaluator.duplicates.clone(),
-            passed: evaluator.first_looks.passed.clone(),
-            proven: evaluator.proven.clone(),
-            sanitizer: evaluator.sanitizer.clone(),
+            shared: Shared::of(&evaluator),
             evaluator: Arc::new(Mutex::new(evaluator)),
-            lanes: Lanes::new(parts.lanes, parts.arrivals, seed),
+            lanes: Lanes::new(lanes, arrivals, seed),
             cache: KernelCache::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             checks_ahead: ChecksAhead::default(),
-            cause_tests: 0,
             models: Models::new(parts.models),
             requests: parts.requests,
             committer: Committer::new(parts.target),
-            baseline_program: parts.baseline,
-            baseline_start: None,
+            baselines: BaselineParts { program: parts.baseline, start: None },
             profiler: parts.profiler,
             store,
             observer,
             told: HashMap::new(),
-            interrupt,
             deadline,
             clock: Clock::start(),
         }
@@ -502,7 +518,7 @@ impl<'a> Session<'a> {
 
     /// Tells the observer that a step in flight was given up for want of time. Users know what they have interrupted.
     fn tell_given_up(&self, what: &str) {
-        if self.interrupt.count() < 2 {
+        if self.deadline.interrupt().count() < 2 {
             self.observer.event(&Event::CutShort { what, done: None, of: None, limit: BUDGET });
         }
     }
@@ -533,7 +549,7 @@ impl<'a> Session<'a> {
     fn inputs(&self) -> LoopInputs {
         LoopInputs {
             time: self.time(),
-            interrupts: self.interrupt.count(),
+            interrupts: self.deadline.interrupt().count(),
             under_way: self.pipeline.under_way(),
             may_ask: self.models.may_ask(),
             baselines: self.baselines(),
@@ -552,7 +568,7 @@ impl<'a> Session<'a> {
 
     /// Describes the machine and the software.
     fn environment(&self, torch: Option<String>) -> Environment {
-        Environment::here(self.state.setup().device.clone(), &self.nvrtc, torch)
+        Environment::here(self.state.setup().device.clone(), self.cache.compiler().nvrtc_version(), torch)
     }
 
     /// Records the end. A failure to record it is reported beside the first error.

@@ -82,10 +82,10 @@ fn edited(text: &str, edits: &[Edit]) -> String {
 /// Parses a text as every possible kind of input. Every error must be one sentence.
 fn parses_or_says_why(text: &str) {
     let problems = [
-        Config::parse(text).err(),
-        Workload::parse(text, ops::find).err(),
-        Family::parse(text, String::new()).err(),
-        Sidecar::parse(text).err(),
+        Config::parse(text).err().map(String::from),
+        Workload::parse(text, ops::find).err().map(String::from),
+        Family::parse(text, String::new()).err().map(String::from),
+        Sidecar::parse(text).err().map(String::from),
         check_source(text).err(),
         check_ptx(text).err(),
         read_as_answers(text.as_bytes()),

@@ -435,7 +435,7 @@ fn one_session_at_a_time_has_the_project() {
     assert!(events.next().unwrap().unwrap().contains("\"event\":\"started\""));
 
     let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small"]);
-    let holder = format!("1 error: this project is in use by `optloop start` (process {}, session 1) in ", first.id());
+    let holder = format!("75 error: this project is in use by `optloop start` (process {}, session 1) in ", first.id());
     assert!(said.starts_with(&holder), "{said}");
     // Readers are still allowed.
     assert!(sandbox.succeeds(&["sessions"]).contains("running"));

@@ -11,6 +11,7 @@ use super::opening::{Opening, Step, choose_family};
 use super::{Constants, Proposer, SearchContext};
 use crate::domain::history::History;
 use crate::domain::proposal::Suggestion;
+use crate::error::Error;
 
 /// Bayesian optimisation with one process for each family and case.
 pub struct Bayes {
@@ -44,7 +45,7 @@ impl Proposer for Bayes {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let rng = &mut self.rng;
         let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), rng)? {
             Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),

@@ -16,6 +16,7 @@ use crate::domain::history::{ConfigurationId, Finished, History};
 use crate::domain::ids::IterationId;
 use crate::domain::op::Dims;
 use crate::domain::variant::Params;
+use crate::error::Error;
 
 /// Random configurations that are kept: those that a model judged the best.
 const KEPT: usize = 100;
@@ -100,7 +101,7 @@ impl Candidates {
         place: Place<'a>,
         timed: &[(&Finished, f64)],
         rng: &mut SmallRng,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         self.draw(context, history, place, rng)?;
         let space = context.space(place.family, place.case);
         let mut fastest: Vec<&(&Finished, f64)> = timed.iter().collect();
@@ -127,7 +128,7 @@ impl Candidates {
         history: &History,
         place: Place<'a>,
         rng: &mut SmallRng,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let space = context.space(place.family, place.case);
         self.random.retain(|candidate| !context.is_proposed(&candidate.id, history));
         self.random.sort_by(|a, b| a.judged.get().total_cmp(&b.judged.get()));
@@ -146,7 +147,7 @@ impl Candidates {
         place: Place<'a>,
         fastest: &Finished,
         rng: &mut SmallRng,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let space = context.space(place.family, place.case);
         if self.further.of != Some(fastest.iteration) {
             let mut halfway = space.moves(&fastest.params);

@@ -11,6 +11,7 @@ use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// The most causes that are tested: as many as a report ranks.
 const MOST: usize = 4;
@@ -21,11 +22,7 @@ const MIN_GAIN: f64 = 1.03;
 /// Suggests a test of the first cause that has none: its first remedy in the family of the explained variant. A cause whose
 /// remedy was proposed before has one, or gets it. Once all have one, suggests the remedies together that gained. `findings` are
 /// about one variant, the most important first. An error is a mistake in a manifest.
-pub fn next(
-    context: &SearchContext<'_>,
-    findings: &[Finding],
-    history: &History,
-) -> Result<Option<Suggestion>, String> {
+pub fn next(context: &SearchContext<'_>, findings: &[Finding], history: &History) -> Result<Option<Suggestion>, Error> {
     for finding in findings.iter().take(MOST) {
         let explained = finding.iteration.and_then(|iteration| history.iteration(iteration));
         let case = context.workload.cases.iter().find(|case| case.name == finding.case);
@@ -44,7 +41,7 @@ pub fn next(
 /// Suggests the explained variant with the changes of all remedies that gained, unless that was proposed before. Of two changes
 /// of one parameter, the one of the remedy that gained more counts. Where a constraint forbids it, those that gained least are
 /// left out.
-fn together(context: &SearchContext<'_>, first: &Finding, history: &History) -> Result<Option<Suggestion>, String> {
+fn together(context: &SearchContext<'_>, first: &Finding, history: &History) -> Result<Option<Suggestion>, Error> {
     let from = first.iteration.and_then(|iteration| history.iteration(iteration));
     let case = context.workload.cases.iter().find(|case| case.name == first.case);
     let (Some(from), Some(case)) = (from, case) else { return Ok(None) };
@@ -89,7 +86,7 @@ fn of_all<'a>(
     history: &History,
     (family, case): (&'a Family, &Case),
     (from, params): (&Finished, Params),
-) -> Result<Suggestion, String> {
+) -> Result<Suggestion, Error> {
     let changes = Change::between(&from.params, &params);
     let origin = Origin::Remedy { rule: Origin::ALL_CAUSES.to_owned(), changes };
     let hypothesis = claims::of_change(context, history, (family, case), (from, &params), &origin);
@@ -104,7 +101,7 @@ fn untested<'f>(
     history: &History,
     (family, case): (&Family, &Case),
     (from, finding): (&Finished, &'f Finding),
-) -> Result<Option<&'f Remedy>, String> {
+) -> Result<Option<&'f Remedy>, Error> {
     let space = context.space(family, case);
     let mut first = None;
     for remedy in finding.remedies.iter().filter(|remedy| remedy.family == from.family) {

@@ -15,6 +15,7 @@ use crate::domain::history::{Finished, History};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
+use crate::error::Error;
 
 /// Timed configurations of a family from which it evolves. Until then, configurations are random.
 const POPULATION: usize = 10;
@@ -49,7 +50,7 @@ impl Proposer for Evolution {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let rng = &mut self.rng;
         let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), rng)? {
             Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),
@@ -71,7 +72,7 @@ pub(super) fn child<'a>(
     history: &History,
     place: Place<'a>,
     rng: &mut SmallRng,
-) -> Result<Option<Suggestion>, String> {
+) -> Result<Option<Suggestion>, Error> {
     let Place { family, case } = place;
     let timed: Vec<(&Finished, f64)> = timed(history, family, case).collect();
     if timed.len() < POPULATION {

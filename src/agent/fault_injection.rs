@@ -15,6 +15,7 @@ use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::Origin;
 use crate::domain::proposal::Suggestion;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// The share of broken kernels. It is larger than any useful proposer's.
 const BROKEN_SHARE: f64 = 0.3;
@@ -36,7 +37,7 @@ impl FaultInjection {
 
     /// Draws a configuration of a family that is broken on purpose, searched or not. Returns `Ok(None)` if none is
     /// left.
-    fn broken(&mut self, context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, String> {
+    fn broken(&mut self, context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, Error> {
         let fits = |family: &&Family| family.fits(context.workload, context.device);
         let families: Vec<&Family> = context.all.iter().filter(|family| is_broken(family)).filter(fits).collect();
         let (Some(family), Some(case)) = (families.choose(&mut self.rng), context.workload.cases.choose(&mut self.rng))
@@ -62,7 +63,7 @@ impl Proposer for FaultInjection {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         if self.rng.random_bool(BROKEN_SHARE)
             && let Some(broken) = self.broken(context, history)?
         {

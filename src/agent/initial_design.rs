@@ -11,6 +11,7 @@ use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::CaseName;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
+use crate::error::{Error, error};
 
 /// The next step of an initial design.
 pub enum Next {
@@ -63,7 +64,7 @@ impl Planned {
 
 impl InitialDesign {
     /// Returns the next step while `under_way` suggestions have no results yet.
-    pub fn next(&mut self, context: &SearchContext<'_>, history: &History, under_way: usize) -> Result<Next, String> {
+    pub fn next(&mut self, context: &SearchContext<'_>, history: &History, under_way: usize) -> Result<Next, Error> {
         let first = match &mut self.first {
             Some(first) => first,
             None => self.first.insert(initial_suggestions(context)?),
@@ -94,7 +95,7 @@ fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Sugges
     suggestion.hypothesis = claim.unwrap_or_else(|| suggestion.hypothesis.clone());
 }
 
-fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>, String> {
+fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>, Error> {
     let is_initial_kernel = |family: &&&Family| context.workload.starts_from(&family.name);
     let mut suggestions = VecDeque::new();
     // Included whether searched or not, so that speed-ups refer to the same start in every session.
@@ -141,7 +142,7 @@ fn default_configurations<'a>(
     context: &SearchContext<'a>,
     family: &'a Family,
     suggestions: &mut VecDeque<Planned>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let is_initial = context.workload.starts_from(&family.name);
     for case in &context.workload.cases {
         let Some(params) = context.space(family, case).start()? else { continue };
@@ -170,10 +171,10 @@ fn openings<'a>(
     context: &SearchContext<'a>,
     family: &'a Family,
     suggestions: &mut VecDeque<Planned>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     for case in &context.workload.cases {
         let found = family.openings_for(case, context.workload.dtype, context.device);
-        for params in found.map_err(|error| format!("an opening of {}: {error}", family.name))? {
+        for params in found.map_err(|error| error!("an opening of {}: {error}", family.name))? {
             let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &params);
             let is_planned = suggestions.iter().any(|other| other.configuration == configuration);
             if is_planned || !context.space(family, case).contains(&params)? {
@@ -195,7 +196,7 @@ fn known_winner(
     context: &SearchContext<'_>,
     known: &KnownWinner,
     suggestions: &mut VecDeque<Planned>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let case = context.workload.cases.iter().find(|case| case.name == known.case);
     let (Some(case), Some(family)) = (case, context.family(&known.family)) else { return Ok(()) };
     // The family may have changed since. The old configuration is tried only if the family still has it.

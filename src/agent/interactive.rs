@@ -9,6 +9,7 @@ use super::portfolio::{Constants, Portfolio};
 use super::{INTERACTIVE, Proposer, SearchContext};
 use crate::domain::history::History;
 use crate::domain::proposal::Suggestion;
+use crate::error::Error;
 
 /// What clients have asked to be tuned. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +66,7 @@ impl Proposer for Interactive {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         // The defaults of all families would take the device for minutes where times are modelled. Clients choose.
         let initial = context.initial_family();
         let design = initial.map_or_else(|| context.clone(), |family| context.of_family(family));

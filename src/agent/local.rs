@@ -22,6 +22,7 @@ use crate::domain::proposal::Suggestion;
 use crate::domain::refuted::{self, SingleChange};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// The initial share of random configurations. They leave the basin of a bad start and show the effects of values.
 const RANDOM_SHARE: f64 = 0.4;
@@ -118,7 +119,7 @@ impl Local {
         context: &SearchContext<'_>,
         history: &History,
         case: &Case,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         // By name, because the case of the context lives as long as the families.
         let case = context.workload.cases.iter().find(|other| other.name == case.name);
         let Some(case) = case else { return Ok(None) };
@@ -138,7 +139,7 @@ impl Local {
         family: &'a Family,
         case: &'a Case,
         from: &Params,
-    ) -> Result<Option<Move>, String> {
+    ) -> Result<Option<Move>, Error> {
         let space = context.space(family, case);
         let is_open = |params: &Params| context.is_open(family, params, case, history);
         let mut halfway = space.moves(from);
@@ -184,7 +185,7 @@ impl Local {
         context: &SearchContext<'_>,
         history: &History,
         case: &Case,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let Some((fastest, _)) = history.fastest(&case.name) else { return Ok(None) };
         let family = context.families.iter().find(|family| family.name == fastest.family);
         let Some(family) = family else { return Ok(None) };
@@ -215,7 +216,7 @@ impl Proposer for Local {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), &mut self.rng)? {
             Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),
             Step::Search(case) => case,
@@ -290,7 +291,7 @@ pub(super) fn remedy(
     diagnosis: &Diagnosis,
     history: &History,
     case: &Case,
-) -> Result<Option<Suggestion>, String> {
+) -> Result<Option<Suggestion>, Error> {
     for finding in diagnosis.findings.iter().filter(|finding| finding.case == case.name) {
         let explained = finding.iteration.and_then(|iteration| history.iteration(iteration));
         let Some(from) = explained.filter(|from| from.time_ns(&case.name).is_some()) else { continue };
@@ -315,7 +316,7 @@ pub(super) fn of_remedy<'a>(
     (family, case): (&'a Family, &Case),
     from: &Finished,
     (finding, remedy): (&Finding, &Remedy),
-) -> Result<Suggestion, String> {
+) -> Result<Suggestion, Error> {
     let params = remedy.params.clone().unwrap_or_else(|| family.defaults());
     let is_change = family.name == from.family;
     let changes = if is_change { Change::between(&from.params, &params) } else { Vec::new() };
@@ -334,7 +335,7 @@ pub(super) fn warm_start(
     context: &SearchContext<'_>,
     history: &History,
     case: &Case,
-) -> Result<Option<Suggestion>, String> {
+) -> Result<Option<Suggestion>, Error> {
     for other in context.workload.cases.iter().filter(|other| other.name != case.name) {
         let Some((leader, _)) = history.fastest(&other.name) else { continue };
         let Some(family) = context.families.iter().find(|family| family.name == leader.family) else { continue };

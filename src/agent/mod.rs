@@ -34,6 +34,7 @@ pub use search_context::SearchContext;
 use crate::domain::history::History;
 use crate::domain::names::did_you_mean;
 use crate::domain::proposal::Suggestion;
+use crate::error::{Error, error};
 use diagnosis::Diagnosis;
 
 /// Suggests the next variant.
@@ -49,7 +50,7 @@ pub trait Proposer: Send {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String>;
+    ) -> Result<Option<Suggestion>, Error>;
 }
 
 /// The name of the fault-injection proposer. It needs the planted bugs among the families that a session can render.
@@ -78,7 +79,7 @@ pub fn portfolio(seed: u64, constants: Constants) -> Box<dyn Proposer> {
 }
 
 /// Makes a proposer by name. The error names the nearest one.
-pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
+pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, Error> {
     match name {
         PORTFOLIO => Ok(portfolio(seed, Constants::default())),
         "local" => Ok(Box::new(local::Local::new("local", seed))),
@@ -89,10 +90,10 @@ pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
         // That of a session that is resumed without clients.
         INTERACTIVE => Ok(Box::new(Interactive::new(seed, Tuning::default()))),
         FAULT_INJECTION => Ok(Box::new(fault_injection::FaultInjection::new(seed))),
-        "drill" => Err(format!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),
+        "drill" => Err(error!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),
         _ => {
             let hint = did_you_mean(name, PROPOSERS);
-            Err(format!("there is no proposer `{name}`{hint}; there are: {}", PROPOSERS.join(", ")))
+            Err(error!("there is no proposer `{name}`{hint}; there are: {}", PROPOSERS.join(", ")))
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
+use crate::error::Error;
 
 /// The most observations of a model: the fastest and the latest. The cost of a process grows with the cube of their
 /// number.
@@ -83,7 +84,7 @@ impl ModelSearch {
         history: &History,
         place: Place<'a>,
         rng: &mut SmallRng,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let timed: Vec<(&Finished, f64)> = timed(history, place.family, place.case).collect();
         let (optimism, failure) = (self.optimism, self.failure);
         let models = self.models(place);
@@ -227,7 +228,7 @@ fn suggestion<'a>(
     place: Place<'a>,
     timed: &[(&Finished, f64)],
     params: Params,
-) -> Result<Option<Suggestion>, String> {
+) -> Result<Option<Suggestion>, Error> {
     let Some((fastest, _)) = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)) else { return Ok(None) };
     let origin = Origin::Move { changes: Change::between(&fastest.params, &params) };
     let of = (place.family, place.case);

@@ -12,6 +12,7 @@ use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::proposal::Suggestion;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// The part of a search that all proposers have in common.
 #[derive(Default)]
@@ -38,7 +39,7 @@ impl Opening {
         history: &History,
         (under_way, factor): (usize, impl Fn(&str) -> f64),
         rng: &mut SmallRng,
-    ) -> Result<Step<'a>, String> {
+    ) -> Result<Step<'a>, Error> {
         match self.initial_design.next(context, history, under_way)? {
             Next::Suggestion(suggestion) => return Ok(Step::Propose(Some(suggestion))),
             Next::Wait => return Ok(Step::Propose(None)),
@@ -60,7 +61,7 @@ impl Opening {
         history: &History,
         case: &Case,
         rng: &mut SmallRng,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let weight = |family: &Family, case: &Case| weight(history, family, case);
         self.draw.next(context, history, &case.name, weight, rng)
     }

@@ -12,6 +12,7 @@ use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// The most parameters that change in a step, where constraints allow no fewer. Only the last step may change more.
 const MOST: usize = 2;
@@ -35,7 +36,7 @@ pub fn next(
     history: &History,
     (family, case): (&Family, &Case),
     begun: &Begun<'_>,
-) -> Result<Option<Params>, String> {
+) -> Result<Option<Params>, Error> {
     let Begun { from, to, at, failed } = begun;
     let changes = Change::between(at, to);
     let space = context.space(family, case);
@@ -64,7 +65,7 @@ pub fn next(
 
 /// Suggests a step that was faster than the fastest variant of its case, if it was not proposed before. Steps are experiments,
 /// which cannot win. An error is a mistake in a manifest.
-pub fn faster_step(context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, String> {
+pub fn faster_step(context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, Error> {
     for step in &history.path_steps {
         let to = history.iteration(step.path.to);
         let case = context.workload.cases.iter().find(|case| case.name == step.path.case);

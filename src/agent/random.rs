@@ -17,6 +17,7 @@ use crate::domain::origin::Origin;
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// Starts with the initial design, then draws configurations uniformly from the valid ones.
 pub struct Random {
@@ -43,7 +44,7 @@ impl Proposer for Random {
         _diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         match self.initial_design.next(context, history, under_way)? {
             Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
             Next::Wait => return Ok(None),
@@ -71,7 +72,7 @@ impl Draw {
         preferred: &str,
         weight: impl Fn(&Family, &Case) -> f64,
         rng: &mut SmallRng,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let mut cases: Vec<&Case> = context.workload.cases.iter().collect();
         cases.shuffle(rng);
         cases.sort_by_key(|case| case.name != preferred);
@@ -100,7 +101,7 @@ fn draw<'a>(
     case: &'a Case,
     is_open: impl Fn(&Params) -> bool,
     rng: &mut SmallRng,
-) -> Result<Option<Params>, String> {
+) -> Result<Option<Params>, Error> {
     let space = context.space(family, case);
     if context.avoids_failures() { space.sample_where(rng, is_open) } else { space.random_where(rng, is_open) }
 }
@@ -125,7 +126,7 @@ fn suggestion<'a>(
     family: &'a Family,
     case: &Case,
     params: Params,
-) -> Result<Suggestion, String> {
+) -> Result<Suggestion, Error> {
     let incumbent = history.incumbents.get(&case.name);
     let hypothesis = Hypothesis::without_claim(
         format!("a random configuration of {} is tried on {}", family.name, case.name),

@@ -13,6 +13,7 @@ use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
+use crate::error::Error;
 
 /// Everything that a proposer may choose from.
 #[derive(Clone)]
@@ -88,7 +89,7 @@ impl<'a> SearchContext<'a> {
     }
 
     /// Returns the cases that share one source of the family with `case` and on which the configuration is valid.
-    pub fn served(&self, family: &'a Family, params: &Params, case: &Case) -> Result<Vec<Case>, String> {
+    pub fn served(&self, family: &'a Family, params: &Params, case: &Case) -> Result<Vec<Case>, Error> {
         let specialization = family.specialization(case);
         let mut served = Vec::new();
         for other in &self.workload.cases {
@@ -124,7 +125,7 @@ impl<'a> SearchContext<'a> {
         hypothesis: Hypothesis,
         origin: Origin,
         parent: Option<IterationId>,
-    ) -> Result<Suggestion, String> {
+    ) -> Result<Suggestion, Error> {
         let (family, cases) = (family.name.clone(), self.served(family, &params, case)?);
         Ok(Suggestion { family, params, cases, hypothesis, parent, purpose: Purpose::Screening, origin })
     }

@@ -11,6 +11,7 @@ use crate::domain::family::Family;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, error};
 use crate::runner::ablation::{self, Lined};
 use crate::runner::explainer::{Explained, Explainer};
 use crate::runner::messages::{CaseRequest, LaunchRequest, ProblemRequest};
@@ -56,7 +57,7 @@ impl Bench {
         let profile = self.explained(subject, &artifact, input_seed).await?;
         let ablations = self.ablated(subject, &artifact, input_seed).await?;
         let others = measurements.filter_map(other).collect();
-        Ok(Evidence { time_ns, kernels: artifact.kernels, profile, ablations, others })
+        Ok(Evidence { time_ns, kernels: artifact.kernels, profile: profile.map_err(String::from), ablations, others })
     }
 
     /// Returns the families of the committed winners of a kernel's workload, that of its case first, and those of this
@@ -151,20 +152,21 @@ impl Bench {
         subject: &Subject,
         artifact: &Artifact,
         seed: u64,
-    ) -> anyhow::Result<Result<Profile, String>> {
+    ) -> anyhow::Result<Result<Profile, Error>> {
         if !self.device().replays() {
             let trial = Trial { explain: true, ..self.trial(subject, artifact, seed) };
             let evaluation = trial.run(self.evaluator.worker()).await.context("Failed to explain a kernel")?;
             let profile = evaluation.measurements.into_iter().find_map(|found| found.profile);
-            return Ok(profile.ok_or_else(|| failure(&subject.name, &subject.case().name, &evaluation.outcome)));
+            let why = || Error::new(failure(&subject.name, &subject.case().name, &evaluation.outcome));
+            return Ok(profile.ok_or_else(why));
         }
         let Some(family) = self.families.sound.iter().find(|family| family.name == subject.variant.family) else {
-            return Ok(Err(format!("there is no family `{}`", subject.variant.family)));
+            return Ok(Err(error!("there is no family `{}`", subject.variant.family)));
         };
         let timeouts = self.config.worker_timeouts();
         let mut explainer = match Explainer::start(self.exe.clone(), self.device(), timeouts).await {
             Ok(explainer) => explainer,
-            Err(reason) => return Ok(Err(reason)),
+            Err(reason) => return Ok(Err(reason.into())),
         };
         let (variant, workload, case) = (&subject.variant, &subject.workload, subject.case());
         let (params, hash) = (&variant.params, &variant.hash);
@@ -174,7 +176,7 @@ impl Bench {
             explainer.explain(subject, self.evaluator.measuring(), seed).await.context("Failed to explain a kernel")?;
         Ok(match explained {
             Explained::Profile(profile) => Ok(profile),
-            Explained::Skipped(reason) => Err(reason),
+            Explained::Skipped(reason) => Err(reason.into()),
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
 use crate::domain::regime::Regime;
 use crate::domain::workload::Case;
+use crate::error::Error;
 use crate::evaluate::{Found, Rejection, Said, Try};
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Extent, Terms, with_control};
@@ -277,10 +278,10 @@ fn over_reference(comparison: &Comparison) -> Option<f64> {
     }
 }
 
-fn modelled_participant(role: Role, subject: &Subject, found: &Found) -> Result<Participant, String> {
+fn modelled_participant(role: Role, subject: &Subject, found: &Found) -> Result<Participant, Error> {
     let measured = found.measured.as_ref().and_then(|found| Some((found.best_timing()?, found.correctness)));
     let Some((timing, correctness)) = measured else {
-        return Err(failure(&subject.name, &subject.case().name, &found.evaluation.outcome));
+        return Err(failure(&subject.name, &subject.case().name, &found.evaluation.outcome).into());
     };
     Ok(Participant {
         role,

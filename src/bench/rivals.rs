@@ -9,6 +9,7 @@ use crate::domain::comparison::Role;
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, error};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, Method, PendingInputs, SOLUTION, Solution};
 use crate::runner::comparison::BaselineEntry;
 
@@ -50,7 +51,7 @@ impl RivalName {
 }
 
 impl Rival {
-    async fn prepare(&mut self, subject: &Subject, regime: Regime, (l2_bytes, seed): (u64, u64)) -> Result<(), String> {
+    async fn prepare(&mut self, subject: &Subject, regime: Regime, (l2_bytes, seed): (u64, u64)) -> Result<(), Error> {
         let case = Case { regime, ..subject.case().clone() };
         let (op, dtype) = (subject.workload.op, subject.workload.dtype);
         let drawing = PendingInputs::begin(&self.process, op, dtype, &case, seed);
@@ -83,7 +84,7 @@ impl Bench {
         solution: &Solution,
         workload: &Workload,
         device: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let process = self.solution(solution, workload, device).await?;
         self.rivals.push(Rival { name, process, methods: HashMap::new() });
         Ok(())
@@ -96,7 +97,7 @@ impl Bench {
         subject: &Subject,
         regime: Regime,
         (device, seed): (u32, u64),
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let process = self.solution(solution, &subject.workload, device).await?.timed_by(Method::Call);
         let mut called = Rival { name: subject.name.clone(), process, methods: HashMap::new() };
         called.prepare(subject, regime, (self.device().l2_bytes, seed)).await?;
@@ -104,11 +105,11 @@ impl Bench {
         Ok(())
     }
 
-    async fn solution(&self, solution: &Solution, workload: &Workload, device: u32) -> Result<BaselineProcess, String> {
+    async fn solution(&self, solution: &Solution, workload: &Workload, device: u32) -> Result<BaselineProcess, Error> {
         let (exe, root, settings) = (self.exe.clone(), self.project.root(), self.config.baseline_settings());
         let on = (device, self.evaluator.measuring().min_sample_ns);
         let program = BaselineProgram::of_solution(exe, root, solution, settings, on);
-        let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
+        let process = program.map_err(|error| error!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
         Ok(process.computing(workload.compute).judged_by(workload.tolerance))
     }
@@ -121,7 +122,7 @@ impl Bench {
         let mut failed = Vec::new();
         for rival in &mut self.rivals {
             if let Err(reason) = rival.prepare(subject, regime, (l2_bytes, seed)).await {
-                failed.push((rival.name.clone(), reason));
+                failed.push((rival.name.clone(), reason.to_string()));
             }
         }
         failed

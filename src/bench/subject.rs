@@ -7,6 +7,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, error};
 use crate::evaluate::{Kernel, Rejection};
 use crate::runner::messages::CaseRequest;
 
@@ -65,17 +66,17 @@ pub struct Committed {
 
 impl KernelName {
     /// Parses the user's text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         if [".cu", ".ptx", ".json"].iter().any(|ending| text.ends_with(ending)) {
             return Ok(Self::File(PathBuf::from(text)));
         }
         if text.chars().all(|c| c.is_ascii_digit()) {
-            let number = text.parse().map_err(|_| format!("`{text}` is not the number of an iteration"))?;
+            let number = text.parse().map_err(|_| error!("`{text}` is not the number of an iteration"))?;
             return Ok(Self::Iteration(number));
         }
         if let Some((workload, case)) = text.rsplit_once('/') {
             if workload.contains('/') {
-                return Err(format!(
+                return Err(error!(
                     "`{text}` is neither a .cu or .json file nor `<workload>/<case>`: name a committed winner by one \
                      of these"
                 ));
@@ -86,7 +87,7 @@ impl KernelName {
             return Ok(Self::Configuration { family: text.to_owned(), params: Vec::new() });
         };
         if family.is_empty() || params.split(',').any(str::is_empty) {
-            return Err(format!(
+            return Err(error!(
                 "`{text}` lacks a name before the colon or a parameter between its commas: write FAMILY, or \
                  FAMILY:NAME=NUMBER,NAME=NUMBER"
             ));
@@ -96,9 +97,9 @@ impl KernelName {
     }
 }
 
-fn param(text: &str) -> Result<(String, i64), String> {
+fn param(text: &str) -> Result<(String, i64), Error> {
     let parsed = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
-    parsed.ok_or_else(|| format!("`{text}` is not a parameter: write NAME=NUMBER, and separate several with commas"))
+    parsed.ok_or_else(|| error!("`{text}` is not a parameter: write NAME=NUMBER, and separate several with commas"))
 }
 
 impl Subject {
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(KernelName::parse("attention-scalar:BR=64,BC=32"), Ok(configuration(&[("BR", 64), ("BC", 32)])));
         for incomplete in ["attention-scalar:", "attention-scalar:,", "attention-scalar:BR=64,", ":BR=64"] {
             let said = KernelName::parse(incomplete).unwrap_err();
-            assert!(said.contains("write FAMILY, or FAMILY:NAME=NUMBER"), "{said}");
+            assert!(said.to_string().contains("write FAMILY, or FAMILY:NAME=NUMBER"), "{said}");
         }
     }
 

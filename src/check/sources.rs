@@ -89,7 +89,7 @@ pub fn check_sources(pair: &Pair, tools: &Tools) -> Checked {
     };
     match fit {
         Ok(fit) => check.on(&fit),
-        Err(problem) => check.manifest(Stage::Space, &[], problem),
+        Err(problem) => check.manifest(Stage::Space, &[], problem.into()),
     }
     check.checked
 }

@@ -7,11 +7,12 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 
 use super::Arguments;
-use crate::cli::submission::Later;
+use crate::cli::signals::Stopped;
 use crate::domain::names::did_you_mean;
 use crate::domain::toml_text::one_line;
-use crate::error::Usage;
-use crate::service::session::EXIT_IN_USE;
+use crate::error::{Error, Kind};
+use crate::locks::InUse;
+use crate::runner::worker::WorkerError;
 use crate::store::StoreError;
 
 /// Explains a verb that does not exist. clap would suggest the hidden ones, too, which only sessions start.
@@ -46,25 +47,30 @@ pub fn report_clap(error: &clap::Error) -> ExitCode {
     }
     if let Some(explained) = unknown_verb(error).or_else(|| not_whole(error)) {
         crate::notices::say(&explained);
-        return ExitCode::from(2);
+        return ExitCode::from(Kind::Usage.exit_code());
     }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     crate::notices::say(&format!("{}; run it with `--help` for a list", said.join(" ").replace(" tip: ", "; ")));
-    ExitCode::from(2)
+    ExitCode::from(Kind::Usage.exit_code())
 }
 
-/// Returns whether an error is a mistake of the user: a number that is not on record is one, whichever verb gets it.
-fn is_usage(error: &anyhow::Error) -> bool {
-    let asked_for = |problem: &StoreError| {
+/// Returns why a verb failed. A number that is not on record is a mistake of the user, whichever verb gets it.
+fn kind(error: &anyhow::Error) -> Kind {
+    let is_unknown = |problem: &StoreError| {
         matches!(
             problem,
             StoreError::UnknownSession { .. } | StoreError::UnknownIteration { .. } | StoreError::Single { .. }
         )
     };
-    error.is::<Usage>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(asked_for))
+    match error {
+        error if error.is::<InUse>() || matches!(error.downcast_ref(), Some(WorkerError::Taken(_))) => Kind::InUse,
+        error if error.is::<Stopped>() => Kind::Interrupted,
+        error if error.chain().any(|cause| cause.downcast_ref().is_some_and(is_unknown)) => Kind::Usage,
+        error => error.downcast_ref().map_or(Kind::Failed, Error::kind),
+    }
 }
 
 /// Reports an error and returns the exit code. A closed pipe on standard output is not an error.
@@ -75,10 +81,5 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
     }
     // One line, even if a quoted name has several.
     crate::notices::say(&one_line(format!("error: {error:#}").trim_end().to_owned()));
-    let code = match error {
-        error if error.is::<Later>() => EXIT_IN_USE,
-        error if is_usage(error) => 2,
-        _ => 1,
-    };
-    ExitCode::from(code)
+    ExitCode::from(kind(error).exit_code())
 }

@@ -35,7 +35,6 @@ use verbs::*;
 
 use crate::alive::Killed;
 use crate::catalog::Project;
-pub use crate::error::Usage;
 use crate::launch::project_store::{existing_store, store_path};
 use crate::launch::target;
 use crate::notices;
@@ -202,7 +201,7 @@ fn parsed() -> Result<Arguments, clap::Error> {
     Arguments::from_arg_matches(&with_numbers(Arguments::command()).try_get_matches()?)
 }
 
-/// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a usage error.
+/// Runs the command and returns its exit code: 0, or that of the error's kind.
 pub fn main() -> ExitCode {
     let arguments = match parsed() {
         Ok(arguments) => arguments,
@@ -283,12 +282,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     let project = Project::find(arguments.project.as_deref()).map_err(crate::error::usage)?;
     match &arguments.verb {
-        Verb::Start(args) => {
-            submission::later(args.is_of_a_service(), apart(|| start::run(args, &project, &mut out)).await)
-        }
-        Verb::Resume(args) => {
-            submission::later(args.is_of_a_service(), apart(|| resume::run(args, &project, &mut out)).await)
-        }
+        Verb::Start(args) => apart(|| start::run(args, &project, &mut out)).await,
+        Verb::Resume(args) => apart(|| resume::run(args, &project, &mut out)).await,
         Verb::Bench(args) => apart(|| or_stop(aloud(bench::run(args, &project, &mut out)))).await,
         Verb::Diagnose(args) => apart(|| or_stop(aloud(diagnose::run(args, &project, &mut out)))).await,
         Verb::Reproduce(args) => apart(|| or_stop(aloud(reproduce::run(args, &project, &mut out)))).await,

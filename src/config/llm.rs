@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::duration;
 use crate::domain::money::Price;
 use crate::environment;
+use crate::error::{Error, error};
 use crate::llm::{Address, Provider, Settings, bundled_price};
 use crate::secrets;
 
@@ -156,9 +157,9 @@ impl LlmConfig {
     }
 
     /// Returns the address of the endpoint. The error is one sentence that names the key.
-    pub fn address(&self) -> Result<Address, String> {
+    pub fn address(&self) -> Result<Address, Error> {
         let given = (self.base_url != AUTO).then_some(self.base_url.as_str());
-        Address::new(self.provider, given, self.allow_http).map_err(|problem| format!("llm.base_url {problem}"))
+        Address::new(self.provider, given, self.allow_http).map_err(|problem| error!("llm.base_url {problem}"))
     }
 
     /// Returns the name of the environment variable with the key. Another endpoint than the provider's own never gets
@@ -172,7 +173,7 @@ impl LlmConfig {
     }
 
     /// Returns how models are called. Paths of cassettes are relative to `project`.
-    pub fn settings(&self, project: &Path) -> Result<Settings, String> {
+    pub fn settings(&self, project: &Path) -> Result<Settings, Error> {
         let time = |key: &str, text: &str| duration(key, text).map_err(|error| error.to_string());
         let folder = |path: &str| (!path.is_empty()).then(|| project.join(path));
         Ok(Settings {
@@ -190,7 +191,7 @@ impl LlmConfig {
 
     /// Returns the price of a model: that of the configuration, else the bundled one at the provider's own endpoint.
     /// The error is one sentence that says which key to set.
-    pub fn price_of(&self, model: &str) -> Result<Price, String> {
+    pub fn price_of(&self, model: &str) -> Result<Price, Error> {
         if let Some(price) = self.prices.get(model) {
             return Ok(price.price());
         }
@@ -198,7 +199,7 @@ impl LlmConfig {
         let prompt_tokens = u64::from(self.context_tokens) * 3 / 2;
         let bundled = (self.base_url == AUTO).then(|| bundled_price(self.provider, model, prompt_tokens)).flatten();
         bundled.ok_or_else(|| {
-            format!(
+            error!(
                 "the price of the model `{model}` is not known: set input and output in [llm.prices.{model:?}], in US \
                  dollars per million tokens (0 for a model of your own)"
             )
@@ -206,7 +207,7 @@ impl LlmConfig {
     }
 
     /// Returns the price of each model. The error is that of the first one without.
-    pub fn price_table(&self) -> Result<BTreeMap<String, Price>, String> {
+    pub fn price_table(&self) -> Result<BTreeMap<String, Price>, Error> {
         self.models.iter().map(|model| Ok((model.clone(), self.price_of(model)?))).collect()
     }
 

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::dtype::Dtype;
+use crate::error::{Error, error};
 
 /// What bounds the difference of two executions on the same inputs, where kernels may add an output's terms in the order in
 /// which blocks arrive.
@@ -28,10 +29,10 @@ impl AtomicSums {
     }
 
     /// Parses `y` or `y=products` into a tensor's name and its bound.
-    pub fn parse(text: &str) -> Result<(String, Self), String> {
+    pub fn parse(text: &str) -> Result<(String, Self), Error> {
         let (name, bound) = text.split_once('=').unwrap_or((text, Self::Tolerance.name()));
         let found = Self::ALL.into_iter().find(|it| it.name() == bound);
-        let found = found.ok_or_else(|| format!("`{text}`: write TENSOR, TENSOR=tolerance or TENSOR=products"))?;
+        let found = found.ok_or_else(|| error!("`{text}`: write TENSOR, TENSOR=tolerance or TENSOR=products"))?;
         Ok((name.to_owned(), found))
     }
 }

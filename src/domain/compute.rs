@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::op::Dtype;
+use crate::error::{Error, error};
 
 /// FP32 products on the FMA pipes over FP16 products on tensor cores.
 const FMA_SHARE: f64 = 1.0 / 16.0;
@@ -34,10 +35,10 @@ impl Compute {
     }
 
     /// Checks that tensors of a dtype can be multiplied in this mode.
-    pub fn check(self, dtype: Dtype) -> Result<(), String> {
+    pub fn check(self, dtype: Dtype) -> Result<(), Error> {
         match (self, dtype) {
             (Self::Dtype, _) | (Self::Tf32, Dtype::F32) => Ok(()),
-            (Self::Tf32, _) => Err(format!(
+            (Self::Tf32, _) => Err(error!(
                 "compute = \"tf32\" is a way to multiply f32, not {}: remove it, or use dtype = \"f32\"",
                 dtype.name()
             )),

@@ -12,6 +12,7 @@ use super::op::Dims;
 use super::regime::Regime;
 use super::toml_text;
 use super::workload::{Case, Workload};
+use crate::error::{Error, error};
 
 /// The audit's answer for a kernel that no check caught.
 pub const PASSED: &str = "passed";
@@ -97,9 +98,9 @@ impl CorpusEntry {
     pub fn parse(
         name: &str,
         text: &str,
-        find_workload: impl Fn(&str) -> Result<Workload, String>,
-        find_prelude: impl Fn(&str) -> Result<String, String>,
-    ) -> Result<Self, String> {
+        find_workload: impl Fn(&str) -> Result<Workload, Error>,
+        find_prelude: impl Fn(&str) -> Result<String, Error>,
+    ) -> Result<Self, Error> {
         let (header, source) = text
             .strip_prefix("/*")
             .and_then(|rest| rest.split_once("*/"))
@@ -150,32 +151,32 @@ impl CorpusEntry {
 }
 
 impl Header {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         match (self.kind, self.caught_by.is_empty()) {
             (EntryKind::Honest, false) => {
-                return Err("an honest kernel must not have `caught_by`: remove it".to_owned());
+                return Err(Error::new("an honest kernel must not have `caught_by`: remove it"));
             }
             (EntryKind::Cheat | EntryKind::Broken, true) => {
-                return Err("`caught_by` is missing: list the expected answers".to_owned());
+                return Err(Error::new("`caught_by` is missing: list the expected answers"));
             }
             _ => {}
         }
         if let Some(answer) = self.caught_by.iter().find(|answer| !is_answer(answer)) {
             let checks = Check::ALL.map(Check::name).join(", ");
-            return Err(format!(
+            return Err(error!(
                 "`caught_by`: `{answer}` is not an answer; use {}, or wrong/CHECK and cheated/CHECK with one of \
                  {checks}",
                 WITHOUT_CHECK.join(", ")
             ));
         }
         match FILLED_IN.iter().find(|key| self.manifest.contains_key(**key)) {
-            Some(key) => Err(format!("`{key}` is derived from the file and its workload: remove it")),
+            Some(key) => Err(error!("`{key}` is derived from the file and its workload: remove it")),
             None => Ok(()),
         }
     }
 
     /// Assembles the manifest of a family.
-    fn manifest_for(&self, name: &str, workload: &Workload) -> Result<String, String> {
+    fn manifest_for(&self, name: &str, workload: &Workload) -> Result<String, Error> {
         let mut manifest = toml::Table::new();
         manifest.insert("name".to_owned(), name.into());
         manifest.insert("about".to_owned(), self.about.clone().into());
@@ -184,7 +185,7 @@ impl Header {
         manifest.insert("requires_sm".to_owned(), OLDEST_SM.into());
         manifest.insert("params".to_owned(), toml::Table::new().into());
         manifest.extend(self.manifest.clone());
-        toml::to_string(&manifest).map_err(|error| error.to_string())
+        toml::to_string(&manifest).map_err(Error::new)
     }
 }
 

@@ -8,6 +8,7 @@ use super::compute::Compute;
 use super::expr::Bindings;
 use super::gpu_state::Graphs;
 use super::op::Dtype;
+use crate::error::{Error, error};
 
 pub use key::DeviceKey;
 
@@ -242,13 +243,13 @@ impl DeviceInfo {
     ///
     /// Shared-memory limits are those of the CUDA C++ Programming Guide's table "Technical Specifications per Compute
     /// Capability". No time is ever derived from these limits.
-    pub fn of_arch(arch: &str) -> Result<Self, String> {
+    pub fn of_arch(arch: &str) -> Result<Self, Error> {
         let (name, sm, sms, smem_kib) = match arch {
             "sm_80" => ("A100 (not present)", 80, 108, 163),
             "sm_86" => ("A10 (not present)", 86, 72, 99),
             "sm_89" => ("L4 (not present)", 89, 58, 99),
             "sm_90" | "sm_90a" => ("H200 (not present)", 90, 132, 227),
-            _ => return Err(format!("architecture `{arch}` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a")),
+            _ => return Err(error!("architecture `{arch}` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a")),
         };
         Ok(Self {
             id: format!("arch:{arch}"),

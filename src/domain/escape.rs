@@ -3,6 +3,7 @@
 //! There is one function for each language. Each returns a single line, in which a character that would move a cursor or
 //! reorder text is replaced. A text that goes to a terminal is escaped as it is printed ([`crate::secrets::escape`]).
 
+use crate::error::{Error, error};
 /// Stands for a character that cannot be shown.
 const REPLACEMENT: char = '\u{fffd}';
 
@@ -12,11 +13,11 @@ pub fn is_unsafe(c: char) -> bool {
 }
 
 /// Refuses a text that is meant to be one line and is not. The error is one sentence that begins with `what`.
-pub fn check_line(what: &str, text: &str) -> Result<(), String> {
+pub fn check_line(what: &str, text: &str) -> Result<(), Error> {
     match text.chars().find(|c| is_unsafe(*c)) {
         None => Ok(()),
-        Some('\n' | '\r' | '\u{2028}' | '\u{2029}') => Err(format!("{what} has a line break: write it on one line")),
-        Some(c) => Err(format!("{what} has the control character U+{:04X}: remove it", u32::from(c))),
+        Some('\n' | '\r' | '\u{2028}' | '\u{2029}') => Err(error!("{what} has a line break: write it on one line")),
+        Some(c) => Err(error!("{what} has the control character U+{:04X}: remove it", u32::from(c))),
     }
 }
 

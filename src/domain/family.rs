@@ -32,6 +32,7 @@ use super::plan::LaunchPlan;
 use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
+use crate::error::{Error, error};
 
 pub use checker::Checker;
 pub use listed::Listed;
@@ -163,8 +164,8 @@ impl From<ExprError> for ConfigurationError {
 impl Family {
     /// Parses and validates a manifest. `template` is the text of its `kernel.cu.tera`, with its fragments. The error
     /// has one sentence for each mistake, all in one line.
-    pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
-        Self::read(manifest, template, |_| Ok(None)).map_err(|mistakes| mistakes.join("; "))
+    pub fn parse(manifest: &str, template: String) -> Result<Self, Error> {
+        Self::read(manifest, template, |_| Ok(None)).map_err(|mistakes| Error::of_all(&mistakes))
     }
 
     /// Does the same, and also checks the names that belong to the op: dimensions, tensors and scalars. `find_op`
@@ -172,7 +173,7 @@ impl Family {
     pub fn parse_with_op(
         manifest: &str,
         template: String,
-        find_op: impl Fn(&str) -> Result<&'static dyn Op, String>,
+        find_op: impl Fn(&str) -> Result<&'static dyn Op, Error>,
     ) -> Result<Self, Vec<String>> {
         Self::read(manifest, template, |name| find_op(name).map(Some))
     }
@@ -180,7 +181,7 @@ impl Family {
     fn read(
         manifest: &str,
         template: String,
-        find_op: impl Fn(&str) -> Result<Option<&'static dyn Op>, String>,
+        find_op: impl Fn(&str) -> Result<Option<&'static dyn Op>, Error>,
     ) -> Result<Self, Vec<String>> {
         let syntax = |error| vec![toml_text::one_line(toml_text::describe(manifest, &error))];
         let document = toml::de::DeTable::parse(manifest).map_err(syntax)?;
@@ -226,20 +227,20 @@ impl Family {
 
     /// Returns the configuration that a person names by some of its parameters. The others have their defaults. The error names
     /// what is wrong, and what there is.
-    pub fn configured(&self, named: &[(String, i64)]) -> Result<Params, String> {
+    pub fn configured(&self, named: &[(String, i64)]) -> Result<Params, Error> {
         let mut params = self.defaults();
         for (name, value) in named {
             let Some(param) = self.params.get(name) else {
                 let hint = did_you_mean(name, self.params.keys().map(String::as_str));
                 let known: Vec<&str> = self.params.keys().map(String::as_str).collect();
-                return Err(format!(
+                return Err(error!(
                     "family `{}` has no parameter `{name}`{hint}; it has: {}",
                     self.name,
                     known.join(", ")
                 ));
             };
             if !param.values.contains(value) {
-                return Err(format!(
+                return Err(error!(
                     "{name}={value} is not one of the values of family `{}`: {:?}",
                     self.name, param.values
                 ));

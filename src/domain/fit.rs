@@ -8,6 +8,7 @@ use super::ids::CaseName;
 use super::space::Space;
 use super::variant::Params;
 use super::workload::{Case, Workload};
+use crate::error::Error;
 
 /// Why a family does not take a case: the reasons of the constraints that exclude it.
 pub type Reasons = Vec<String>;
@@ -21,7 +22,7 @@ pub struct Fit<'a> {
 
 impl<'a> Fit<'a> {
     /// Examines a family of the workload's op on every case. The error says what is wrong with the manifest.
-    pub fn of(family: &Family, workload: &'a Workload, device: &DeviceInfo) -> Result<Self, String> {
+    pub fn of(family: &Family, workload: &'a Workload, device: &DeviceInfo) -> Result<Self, Error> {
         let fit = |case: &'a Case| {
             let space = Space { family, case, dtype: workload.dtype, device };
             let start = if family.fits(workload, device) { space.start()? } else { None };
@@ -43,7 +44,7 @@ impl<'a> Fit<'a> {
         params: &Params,
         workload: &'a Workload,
         device: &DeviceInfo,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         if !family.fits(workload, device) {
             return Self::of(family, workload, device);
         }

@@ -13,6 +13,7 @@ pub use self::probe::{Change, FillAround, Probe, Probed};
 pub use self::tensor::{TensorRole, TensorSpec, Values, runs, spread};
 pub use super::atomic_sums::AtomicSums;
 pub use super::dtype::Dtype;
+use crate::error::Error;
 
 /// The work and memory that a device can always spend on a check, however small the case is.
 #[derive(Debug, Clone, Copy)]
@@ -216,7 +217,7 @@ pub trait Op: Sync + Send {
 
     /// Refuses combinations of dimensions that are individually in range but invalid together. The error is one
     /// sentence.
-    fn check(&self, _dims: &Dims) -> Result<(), String> {
+    fn check(&self, _dims: &Dims) -> Result<(), Error> {
         Ok(())
     }
 
@@ -320,7 +321,7 @@ pub trait Op: Sync + Send {
     /// the next. `inputs` holds the input tensors in that order, too. Each element is already rounded to its dtype.
     ///
     /// Only an oracle outside of optloop can fail. The error is one sentence that names the op.
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String>;
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error>;
 
     /// Returns whether an FP32 kernel may be expected to bear inputs whose exact result is given for some rows: no power of a free
     /// input overflows in it. True by default.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::op::{Dims, Dtype, TensorSpec};
+use crate::error::Error;
 
 /// The language of an oracle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +127,7 @@ pub fn is_stretchable(tensor: &TensorSpec) -> bool {
 pub trait Oracle: Send + Sync {
     /// Computes some rows of the outputs in float64, one after the other. Elements of 64-bit integers are given by their bits
     /// ([`Dtype::number`]). The error says in one sentence why there are none.
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String>;
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error>;
 
     /// Returns whether it runs on the device that executes the kernels.
     fn uses_device(&self) -> bool {
@@ -145,7 +146,7 @@ pub trait Oracle: Send + Sync {
 }
 
 impl Oracle for Arc<dyn Oracle> {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
         (**self).compute(call)
     }
 

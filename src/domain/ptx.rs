@@ -1,5 +1,6 @@
 //! Kernels that come as PTX, the assembly language of CUDA, instead of CUDA source.
 
+use crate::error::{Error, error};
 /// The directive with which PTX begins.
 const BEGINNING: &str = ".version";
 
@@ -50,16 +51,16 @@ fn number(arch: &str) -> Option<u32> {
 }
 
 /// Refuses PTX that a device of an architecture such as `sm_90a` cannot run, in one sentence.
-pub fn check_target(ptx: &str, arch: &str) -> Result<(), String> {
+pub fn check_target(ptx: &str, arch: &str) -> Result<(), Error> {
     let (target, of_code) = target(ptx);
     let (Some(of_code), Some(of_device)) = (of_code, number(arch)) else {
-        return Err(format!("its target `{target}` is not an architecture such as {arch}: compile it for {arch}"));
+        return Err(error!("its target `{target}` is not an architecture such as {arch}: compile it for {arch}"));
     };
     // Code of sm_90a or sm_100f runs on no later architecture.
     let is_bound = target.ends_with(|c: char| c.is_ascii_alphabetic());
     match of_code <= of_device && (!is_bound || of_code == of_device) {
         true => Ok(()),
-        false => Err(format!("its target is {target}, which the device ({arch}) cannot run: compile it for {arch}")),
+        false => Err(error!("its target is {target}, which the device ({arch}) cannot run: compile it for {arch}")),
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceInfo;
+use crate::error::{Error, error};
 
 /// Whether a plan finds its data in L2. Times of the two regimes are never compared. Eager or cold timing of a small
 /// shape says more about memory, warm graph replay more about the kernel.
@@ -34,19 +35,19 @@ const MEMORY_SHARE: f64 = 0.5;
 /// `working_set_bytes` covers the case's tensors alone: a variant must not get fewer sets by asking for large
 /// workspaces that it never uses. Between two executions on one set, the others alone are over [`COLD_L2_SIZES`] times
 /// as large as L2.
-pub fn sets(working_set_bytes: u64, device: &DeviceInfo) -> Result<u32, String> {
+pub fn sets(working_set_bytes: u64, device: &DeviceInfo) -> Result<u32, Error> {
     let bytes = working_set_bytes.max(1);
     let others = COLD_L2_SIZES * device.l2_bytes / bytes + 1;
     let sets = others + 1;
     if sets > MAX_SETS {
-        return Err(format!(
+        return Err(error!(
             "a working set of {bytes} bytes cannot be timed cold: this needs {sets} sets of buffers for an L2 of {} \
              bytes, and the limit is {MAX_SETS}; give the case `regime = \"warm\"`",
             device.l2_bytes
         ));
     }
     if (sets * bytes) as f64 > MEMORY_SHARE * device.memory_bytes as f64 {
-        return Err(format!(
+        return Err(error!(
             "a working set of {bytes} bytes cannot be timed cold: {sets} sets of buffers take more than half of the \
              device's {} bytes; give the case `regime = \"warm\"`",
             device.memory_bytes

@@ -25,6 +25,7 @@ use super::timing::Timing;
 use super::toml_text::one_line;
 use super::variant::{Params, VariantHash};
 use super::workload::Workload;
+use crate::error::{Error, error};
 
 /// The format that this version writes.
 pub const SCHEMA: &str = "optloop.sidecar/2";
@@ -245,28 +246,28 @@ pub struct SidecarEnvironment {
 
 impl Sidecar {
     /// Parses the text of the file. Errors are one sentence without the file's name.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(in_words(&error.to_string())))?;
         let texts: serde_json::Value = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
-        check_lines("a text", &texts).map_err(one_line)?;
+        check_lines("a text", &texts).map_err(|problem| one_line(problem.into()))?;
         // It names a file of an export.
         if !is_source_name(&sidecar.variant.source_name()) {
-            return Err(format!("its family `{}` is not the name of a folder", sidecar.variant.family));
+            return Err(error!("its family `{}` is not the name of a folder", sidecar.variant.family));
         }
         if !is_architecture(&sidecar.arch) {
-            return Err(one_line(format!("its arch `{}` is not an architecture such as `sm_90a`", sidecar.arch)));
+            return Err(one_line(format!("its arch `{}` is not an architecture such as `sm_90a`", sidecar.arch)).into());
         }
         match (sidecar.schema.as_str(), &sidecar.source) {
             (FIRST_SCHEMA, None) => Ok(sidecar),
-            (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` does not name a source")),
+            (FIRST_SCHEMA, Some(_)) => Err(error!("`{FIRST_SCHEMA}` does not name a source")),
             (SCHEMA, Some(source)) if is_source_name(source) => Ok(sidecar),
             (SCHEMA, Some(source)) => {
-                Err(one_line(format!("its source `{source}` is not the name of a .cu or .ptx file")))
+                Err(one_line(format!("its source `{source}` is not the name of a .cu or .ptx file")).into())
             }
-            (SCHEMA, None) => Err("it does not name a source".to_owned()),
+            (SCHEMA, None) => Err(Error::new("it does not name a source")),
             (other, _) => {
                 let known = format!("`{SCHEMA}` and `{FIRST_SCHEMA}`");
-                Err(one_line(format!("its schema is `{other}`, but this version of optloop reads {known}")))
+                Err(one_line(format!("its schema is `{other}`, but this version of optloop reads {known}")).into())
             }
         }
     }
@@ -321,7 +322,7 @@ fn is_architecture(text: &str) -> bool {
 }
 
 /// Refuses a text that is not one line. All of them are shown and exported.
-fn check_lines(key: &str, value: &serde_json::Value) -> Result<(), String> {
+fn check_lines(key: &str, value: &serde_json::Value) -> Result<(), Error> {
     match value {
         serde_json::Value::String(text) => escape::check_line(&format!("`{key}`"), text),
         serde_json::Value::Array(values) => values.iter().try_for_each(|value| check_lines(key, value)),

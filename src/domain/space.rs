@@ -12,6 +12,7 @@ use super::family::{Checker, ConfigurationError, Constraint, Family, Listed, Par
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
+use crate::error::Error;
 use ways::{OtherValue, Ways};
 
 /// A family's search space on one case and device.
@@ -50,11 +51,11 @@ const MAX_NODES: usize = 200_000;
 impl Space<'_> {
     /// Tells whether a configuration satisfies every constraint. If it is incomplete, only constraints that can be
     /// evaluated count.
-    pub fn contains(&self, params: &Params) -> Result<bool, String> {
+    pub fn contains(&self, params: &Params) -> Result<bool, Error> {
         match self.family.check(params, self.case, self.dtype, self.device) {
             Ok(()) => Ok(true),
             Err(ConfigurationError::Constraint { .. }) => Ok(false),
-            Err(ConfigurationError::Manifest(message)) => Err(message),
+            Err(ConfigurationError::Manifest(message)) => Err(message.into()),
         }
     }
 
@@ -64,7 +65,7 @@ impl Space<'_> {
     /// The search tries the values of every parameter from its default outwards and takes the first valid
     /// configuration. It then moves that configuration towards the defaults, parameter by parameter, for as long as it
     /// stays valid.
-    pub fn start(&self) -> Result<Option<Params>, String> {
+    pub fn start(&self) -> Result<Option<Params>, Error> {
         let defaults = self.family.defaults();
         if self.contains(&defaults)? {
             return Ok(Some(defaults));
@@ -85,7 +86,7 @@ impl Space<'_> {
 
     /// Moves a valid configuration towards `goal` until no single parameter can move closer and stay valid, or for so many
     /// steps.
-    fn move_towards(&self, goal: &Params, mut params: Params) -> Result<Params, String> {
+    fn move_towards(&self, goal: &Params, mut params: Params) -> Result<Params, Error> {
         for _ in 0..MAX_STEPS {
             let here = self.distance(goal, &params);
             let closer = self
@@ -102,12 +103,12 @@ impl Space<'_> {
 
     /// Draws a valid configuration: uniformly where valid ones are common, else by a random walk down the tree of
     /// parameters. `Ok(None)` when there is no valid configuration.
-    pub fn random(&self, rng: &mut impl Rng) -> Result<Option<Params>, String> {
+    pub fn random(&self, rng: &mut impl Rng) -> Result<Option<Params>, Error> {
         self.random_where(rng, |_| true)
     }
 
     /// Draws a valid configuration that satisfies `wanted`, as `random` does. `Ok(None)` when there is none.
-    pub fn random_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
+    pub fn random_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, Error> {
         if let Some(listed) = &self.family.listed {
             return Ok(self.draw_listed(listed, rng, wanted));
         }
@@ -118,7 +119,7 @@ impl Space<'_> {
     }
 
     /// Draws a valid configuration that satisfies `wanted`, uniformly. `Ok(None)` where some hundred draws find none.
-    pub fn sample_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
+    pub fn sample_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, Error> {
         let mut checker = self.checker();
         for _ in 0..DRAWS {
             if let Some(params) = self.draw(&mut checker, rng)?.filter(&wanted) {
@@ -129,7 +130,7 @@ impl Space<'_> {
     }
 
     /// Draws configurations uniformly, and returns those that are valid: at most `most`, of at most `draws`.
-    pub fn sample(&self, rng: &mut impl Rng, (most, draws): (usize, usize)) -> Result<Vec<Params>, String> {
+    pub fn sample(&self, rng: &mut impl Rng, (most, draws): (usize, usize)) -> Result<Vec<Params>, Error> {
         let mut checker = self.checker();
         let mut valid = Vec::new();
         for _ in 0..draws {
@@ -141,7 +142,7 @@ impl Space<'_> {
     }
 
     /// Draws a configuration. None if it is not valid.
-    fn draw(&self, checker: &mut Checker<'_>, rng: &mut impl Rng) -> Result<Option<Params>, String> {
+    fn draw(&self, checker: &mut Checker<'_>, rng: &mut impl Rng) -> Result<Option<Params>, Error> {
         if let Some(listed) = &self.family.listed {
             return Ok(listed.configurations().choose(rng).map(|values| self.family.configuration(values)));
         }
@@ -179,7 +180,7 @@ impl Space<'_> {
         &self,
         mut order: impl FnMut(&str, &mut Vec<i64>),
         wanted: impl Fn(&Params) -> bool,
-    ) -> Result<Option<Params>, String> {
+    ) -> Result<Option<Params>, Error> {
         self.descend(&mut Params::new(), &mut order, &wanted, &mut 0)
     }
 
@@ -189,7 +190,7 @@ impl Space<'_> {
         order: &mut dyn FnMut(&str, &mut Vec<i64>),
         wanted: &dyn Fn(&Params) -> bool,
         nodes: &mut usize,
-    ) -> Result<Option<Params>, String> {
+    ) -> Result<Option<Params>, Error> {
         let Some((name, param)) = self.family.params.get_index(chosen.len()) else {
             return Ok(wanted(chosen).then(|| chosen.clone()));
         };
@@ -212,7 +213,7 @@ impl Space<'_> {
     }
 
     /// Returns the valid configurations that differ from `params` in one parameter, with the parameter's name.
-    pub fn neighbours(&self, params: &Params) -> Result<Vec<(String, Params)>, String> {
+    pub fn neighbours(&self, params: &Params) -> Result<Vec<(String, Params)>, Error> {
         if self.family.listed.is_some() {
             let moves = self.moves(params).into_iter();
             return Ok(moves.filter(|(_, neighbour)| self.family.listed_place(neighbour).is_some()).collect());
@@ -245,7 +246,7 @@ impl Space<'_> {
     /// forbid that change alone, one or two other parameters change, by the smallest share of their ranges; a change that
     /// brings back a cause that the manifest names counts as twice as far. `Ok(None)` where that is not
     /// enough.
-    pub fn nearest_with(&self, params: &Params, parameter: &str, value: i64) -> Result<Option<Params>, String> {
+    pub fn nearest_with(&self, params: &Params, parameter: &str, value: i64) -> Result<Option<Params>, Error> {
         let moved = with(params, parameter, value);
         if self.contains(&moved)? {
             return Ok(Some(moved));
@@ -275,7 +276,7 @@ impl Space<'_> {
     ///
     /// A constraint on dimensions alone excludes every configuration. Otherwise these are the constraints that the
     /// defaults violate and that no change of one parameter satisfies, or all that the defaults violate.
-    pub fn excluded(&self) -> Result<Option<Vec<String>>, String> {
+    pub fn excluded(&self) -> Result<Option<Vec<String>>, Error> {
         let violated = |params: &Params| {
             let violated = self.family.violated(params, self.case, self.dtype, self.device);
             violated.map_err(|error| error.to_string())

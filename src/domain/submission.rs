@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::escape::check_line;
 use super::ids::SessionId;
+use crate::error::{Error, error};
 
 /// The longest text in a request, in bytes. Names of workloads, families and branches are far shorter.
 const MAX_TEXT_BYTES: usize = 200;
@@ -63,10 +64,10 @@ pub struct SessionRequest {
 
 impl SessionRequest {
     /// Refuses texts that no name can have. The rest is checked by `optloop start`.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Error> {
         let lists = [("cases", &self.cases), ("families", &self.families)];
         if let Some((key, _)) = lists.iter().find(|(_, list)| list.len() > MAX_LIST) {
-            return Err(format!("`{key}` has more than {MAX_LIST} entries"));
+            return Err(error!("`{key}` has more than {MAX_LIST} entries"));
         }
         let single = [
             ("workload", &self.workload),
@@ -79,7 +80,7 @@ impl SessionRequest {
         let listed = lists.into_iter().flat_map(|(key, list)| list.iter().map(move |text| (key, text)));
         for (key, text) in single.chain(listed) {
             if text.is_empty() || text.len() > MAX_TEXT_BYTES || text.starts_with('-') {
-                return Err(format!("`{key}` must have 1 to {MAX_TEXT_BYTES} bytes, and must not begin with `-`"));
+                return Err(error!("`{key}` must have 1 to {MAX_TEXT_BYTES} bytes, and must not begin with `-`"));
             }
             check_line(&format!("`{key}`"), text)?;
         }
@@ -188,14 +189,14 @@ impl std::fmt::Display for Lane {
 }
 
 impl std::str::FromStr for Lane {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         if text == "virtual" {
             return Ok(Self::Virtual);
         }
         let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-        number.map(Self::Gpu).ok_or_else(|| format!("`{text}` is not a place for a session"))
+        number.map(Self::Gpu).ok_or_else(|| error!("`{text}` is not a place for a session"))
     }
 }
 

@@ -7,18 +7,19 @@ use toml::de::{DeTable, DeValue};
 use super::escape::{check_line, is_unsafe};
 use super::expected::in_words;
 use super::names::did_you_mean;
+use crate::error::Error;
 
 /// Parses a document. The error is one sentence that begins with `line N:`. For an unknown key, it names the nearest
 /// known one.
-pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    toml::from_str(text).map_err(|error| describe(text, &error))
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    toml::from_str(text).map_err(|error| Error::new(describe(text, &error)))
 }
 
 /// Does the same for a document in which every text must be one line, because it is shown and written elsewhere.
-pub fn parse_lines<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub fn parse_lines<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let parsed = parse(text)?;
     let document = DeTable::parse(text).map_err(|error| describe(text, &error))?;
-    broken_lines(text, document.get_ref()).into_iter().next().map_or(Ok(parsed), Err)
+    broken_lines(text, document.get_ref()).into_iter().next().map_or(Ok(parsed), |mistake| Err(mistake.into()))
 }
 
 /// Returns a sentence for each key and text of a table that is not one line.
@@ -26,7 +27,7 @@ pub fn broken_lines(text: &str, table: &DeTable<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (key, value) in table {
         let mistake = check_line("the key", key.get_ref()).err();
-        found.extend(mistake.map(|mistake| at(text, key.span().start, &mistake)));
+        found.extend(mistake.map(|mistake| at(text, key.span().start, &mistake.to_string())));
         find_broken(text, key.get_ref(), value, &mut found);
     }
     found
@@ -36,7 +37,7 @@ fn find_broken(text: &str, key: &str, value: &Spanned<DeValue<'_>>, found: &mut 
     match value.get_ref() {
         DeValue::String(line) => {
             let mistake = check_line(&format!("`{key}`"), line).err();
-            found.extend(mistake.map(|mistake| at(text, value.span().start, &mistake)));
+            found.extend(mistake.map(|mistake| at(text, value.span().start, &mistake.to_string())));
         }
         DeValue::Array(values) => values.iter().for_each(|value| find_broken(text, key, value, found)),
         DeValue::Table(table) => found.extend(broken_lines(text, table)),

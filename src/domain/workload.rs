@@ -9,6 +9,7 @@ use super::names::{did_you_mean, is_file_name};
 use super::op::{Dims, Dtype, Op};
 use super::regime::{self, Regime};
 use super::toml_text;
+use crate::error::{Error, error};
 
 mod baseline_key;
 
@@ -99,11 +100,11 @@ struct CaseFile {
 impl Workload {
     /// Parses and validates a workload file. The error has a sentence for each mistake, all in one line, without the
     /// file's name.
-    pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
+    pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, Error>) -> Result<Self, Error> {
         toml_text::parse_lines(text)
-            .map_err(|problem| toml_text::renamed_key(text, &RENAMED).unwrap_or(problem))
+            .map_err(|problem| toml_text::renamed_key(text, &RENAMED).unwrap_or(problem.into()))
             .and_then(|file| Self::of(file, find_op).map_err(|mistakes| mistakes.join("; ")))
-            .map_err(toml_text::one_line)
+            .map_err(|problem| Error::new(toml_text::one_line(problem)))
     }
 
     /// Returns a hash of what all cases have in common: op, dtype, compute mode, tolerance and
@@ -132,7 +133,7 @@ impl Workload {
     }
 
     /// Validates a file. The error has a sentence for each mistake.
-    fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, Vec<String>> {
+    fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, Error>) -> Result<Self, Vec<String>> {
         let mut mistakes = Vec::new();
         if !is_file_name(&file.name) {
             mistakes.push(format!(
@@ -140,15 +141,15 @@ impl Workload {
                 file.name
             ));
         }
-        let op = find_op(&file.op).map_err(|problem| mistakes.push(problem)).ok();
+        let op = find_op(&file.op).map_err(|problem| mistakes.push(problem.into())).ok();
         if let Some(op) = op.filter(|op| !op.dtypes().contains(&file.dtype)) {
             let known: Vec<&str> = op.dtypes().iter().map(|dtype| dtype.name()).collect();
             let dtype = file.dtype.name();
             let hint = if file.dtype.is_kept_as_bits() { ", or give each of its tensors a `dtype`" } else { "" };
             mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}{hint}", file.op, known.join(", ")));
         }
-        mistakes.extend(file.compute.check(file.dtype).err());
-        mistakes.extend(file.baseline.as_ref().and_then(|baseline| baseline.check().err()));
+        mistakes.extend(file.compute.check(file.dtype).err().map(String::from));
+        mistakes.extend(file.baseline.as_ref().and_then(|baseline| baseline.check().err().map(String::from)));
         if file.cases.is_empty() {
             mistakes.push("it has no [[case]]: add at least one".to_owned());
         }
@@ -166,7 +167,7 @@ impl Workload {
             let regime = case.regime.unwrap_or(file.regime);
             match op.map(|op| Case::validated(case.name, regime, file.dims.clone(), case.dims, op)) {
                 Some(Ok(case)) => cases.push(case),
-                Some(Err(mistake)) => mistakes.push(mistake),
+                Some(Err(mistake)) => mistakes.push(mistake.into()),
                 None => {}
             }
         }
@@ -193,16 +194,16 @@ impl Workload {
     }
 
     /// Finds a case by name; the error names the nearest one.
-    pub fn case(&self, name: &str) -> Result<&Case, String> {
+    pub fn case(&self, name: &str) -> Result<&Case, Error> {
         self.cases.iter().find(|case| case.name == name).ok_or_else(|| {
             let hint = did_you_mean(name, self.cases.iter().map(|case| case.name.as_str()));
             let known: Vec<_> = self.cases.iter().map(|case| case.name.as_str()).collect();
-            format!("workload `{}` has no case `{name}`{hint}; it has: {}", self.name, known.join(", "))
+            error!("workload `{}` has no case `{name}`{hint}; it has: {}", self.name, known.join(", "))
         })
     }
 
     /// Keeps only the named cases, in the workload's order. No names keep all cases.
-    pub fn select(mut self, names: &[CaseName]) -> Result<Self, String> {
+    pub fn select(mut self, names: &[CaseName]) -> Result<Self, Error> {
         for name in names {
             self.case(name)?;
         }
@@ -213,19 +214,19 @@ impl Workload {
     }
 
     /// Keeps op, dtype, compute mode and tolerance, and replaces the cases with a single other one.
-    pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, String> {
+    pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, Error> {
         self.cases = vec![Case::validated(name.into(), regime, Dims::new(), dims, self.op)?];
         Ok(self)
     }
 
     /// Adapts the regimes of the cases to a device. A device that models its times supports warm caches only. The error
     /// names a case that cannot be timed cold there.
-    pub fn on(mut self, device: &DeviceInfo) -> Result<Self, String> {
+    pub fn on(mut self, device: &DeviceInfo) -> Result<Self, Error> {
         for case in &mut self.cases {
             case.regime = case.regime.on(device);
             if case.regime == Regime::Cold {
                 let bytes = self.op.bytes(&case.dims, self.dtype) as u64;
-                regime::sets(bytes, device).map_err(|problem| format!("case `{}`: {problem}", case.name))?;
+                regime::sets(bytes, device).map_err(|problem| error!("case `{}`: {problem}", case.name))?;
             }
         }
         Ok(self)
@@ -250,9 +251,9 @@ impl Workload {
 }
 
 impl Case {
-    fn validated(name: CaseName, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
+    fn validated(name: CaseName, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, Error> {
         if !is_file_name(&name) {
-            return Err(format!(
+            return Err(error!(
                 "case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name"
             ));
         }
@@ -262,16 +263,16 @@ impl Case {
         for dim in dims.keys() {
             if !known.iter().any(|spec| spec.name == dim) {
                 let hint = did_you_mean(dim, known.iter().map(|spec| spec.name));
-                return Err(format!("case `{name}`: op `{}` has no dimension `{dim}`{hint}", op.name()));
+                return Err(error!("case `{name}`: op `{}` has no dimension `{dim}`{hint}", op.name()));
             }
         }
         for (place, spec) in known.iter().enumerate() {
             let (lowest, highest) = spec.range;
             match dims.get(spec.name) {
                 None if place >= op.dims().len() => {}
-                None => return Err(format!("case `{name}` lacks `{}`, {}", spec.name, spec.about)),
+                None => return Err(error!("case `{name}` lacks `{}`, {}", spec.name, spec.about)),
                 Some(value) if !(lowest..=highest).contains(value) => {
-                    return Err(format!(
+                    return Err(error!(
                         "case `{name}`: `{}` = {value} is out of range {lowest} to {highest}",
                         spec.name
                     ));
@@ -284,7 +285,7 @@ impl Case {
                 dims.shift_remove(optional.dim.name);
             }
         }
-        op.check(&dims).map_err(|problem| format!("case `{name}`: {problem}"))?;
+        op.check(&dims).map_err(|problem| error!("case `{name}`: {problem}"))?;
         Ok(Self { name, dims, regime })
     }
 }
@@ -318,7 +319,7 @@ mod tests {
 
     fn error(from: &str, to: &str) -> String {
         assert!(VALID.contains(from));
-        Workload::parse(&VALID.replacen(from, to, 1), ops::find).unwrap_err()
+        Workload::parse(&VALID.replacen(from, to, 1), ops::find).unwrap_err().into()
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Op for StrangeOp {
         1.0
     }
 
-    fn oracle(&self, _dims: &Dims, _inputs: &[Vec<f32>], _rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, _dims: &Dims, _inputs: &[Vec<f32>], _rows: &[usize]) -> Result<Vec<f64>, crate::error::Error> {
         Ok(Vec::new())
     }
 }

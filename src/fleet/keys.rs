@@ -1,5 +1,6 @@
 //! The keys with which a session signs its jobs and a worker its results.
 
+use crate::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -108,13 +109,13 @@ impl fmt::Debug for PublicKey {
 }
 
 impl FromStr for PublicKey {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let refused =
             || format!("`{text}` is not a key: it has 64 hexadecimal digits, as `optloop workers --key` prints");
         if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
-            return Err(refused());
+            return Err(refused().into());
         }
         let mut bytes = [0; KEY_BYTES];
         for (place, byte) in bytes.iter_mut().enumerate() {
@@ -125,9 +126,9 @@ impl FromStr for PublicKey {
 }
 
 impl TryFrom<String> for PublicKey {
-    type Error = String;
+    type Error = Error;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, Error> {
         text.parse()
     }
 }

@@ -1,5 +1,6 @@
 //! A connection to the server, with its streams.
 
+use crate::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,10 +94,10 @@ impl Link {
         let client = options.connect(&server.url).await.map_err(|error| unreachable(error.to_string()))?;
         Self::over(jetstream::new(client))
             .await
-            .map_err(|reason| FleetError::NoQueue { url: server.url.clone(), reason })
+            .map_err(|reason| FleetError::NoQueue { url: server.url.clone(), reason: reason.to_string() })
     }
 
-    async fn over(mut context: Context) -> Result<Self, String> {
+    async fn over(mut context: Context) -> Result<Self, Error> {
         context.set_timeout(PATIENCE);
         let (jobs, done) = streams(&context).await?;
         let workers = context.get_key_value(WORKERS).await.map_err(|error| error.to_string())?;
@@ -117,7 +118,7 @@ impl Link {
 }
 
 /// Opens the streams of jobs and results, and makes all that are missing.
-async fn streams(context: &Context) -> Result<(Stream, Stream), String> {
+async fn streams(context: &Context) -> Result<(Stream, Stream), Error> {
     let jobs = stream::Config {
         name: JOBS.to_owned(),
         subjects: vec!["optloop.jobs.>".to_owned()],

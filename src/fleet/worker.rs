@@ -16,6 +16,7 @@ use super::messages::{self, Answer, Done, Job, Kind, Presence};
 use super::queue::{self, PAUSE};
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::OpSource;
+use crate::error::{Error, error};
 use crate::runner::worker::{Lane, Screened, Worker, WorkerError};
 
 /// How long the server waits for a sign of a job before it delivers it again.
@@ -56,10 +57,10 @@ pub struct Consent(pub Vec<String>);
 
 impl Consent {
     /// Refuses an op whose oracle may not run here, or whose files are not here. An oracle in Python gets this machine's interpreter.
-    fn check(&self, op: &mut OpSource) -> Result<(), String> {
+    fn check(&self, op: &mut OpSource) -> Result<(), Error> {
         let OpSource::Declared(declared) = op else { return Ok(()) };
         if !declared.files.is_empty() {
-            return Err("the op reads files, which are not sent to other machines".to_owned());
+            return Err(Error::new("the op reads files, which are not sent to other machines"));
         }
         // One in CUDA runs where kernels run, and can do what they can.
         if declared.python.is_empty() {
@@ -67,7 +68,7 @@ impl Consent {
         }
         let hash = blake3::hash(declared.oracle.as_bytes()).to_hex().to_string();
         if !self.0.contains(&hash) {
-            return Err(format!(
+            return Err(error!(
                 "the oracle is a program in Python, which runs there only with consent: `optloop worker --oracle {hash}`"
             ));
         }
@@ -235,7 +236,7 @@ impl Post<'_> {
     /// Has the device screen a job, and tells the server meanwhile that it is at work.
     async fn screen(&self, device: &mut Worker, mut job: Job, message: &Message) -> Answer {
         if let Err(reason) = self.identity.consent.check(&mut job.request.op) {
-            return Answer::Refused(reason);
+            return Answer::Refused(reason.into());
         }
         let screening = async {
             device.check_itself_with(job.self_check).await?;
@@ -286,7 +287,10 @@ mod tests {
     fn an_oracle_in_python_runs_only_with_consent_and_with_this_machines_interpreter() {
         let refused = Consent::default().check(&mut declared("/tmp/anything", &[])).unwrap_err();
         let hash = blake3::hash(b"def oracle(x): return x").to_hex().to_string();
-        assert!(refused.ends_with(&format!("only with consent: `optloop worker --oracle {hash}`")), "{refused}");
+        assert!(
+            refused.to_string().ends_with(&format!("only with consent: `optloop worker --oracle {hash}`")),
+            "{refused}"
+        );
         let (consent, mut op) = (Consent(vec![hash]), declared("/tmp/anything", &[]));
         consent.check(&mut op).unwrap();
         assert!(matches!(&op, OpSource::Declared(declared) if declared.python == "python3"));

@@ -1,5 +1,6 @@
 //! Literals of Python: the dictionaries in which an oracle's file says what its kernel needs.
 
+use crate::error::{Error, error};
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {
@@ -16,7 +17,7 @@ const MAX_DEPTH: usize = 16;
 
 impl Literal {
     /// Reads the value at the beginning of a text. The error says what is there instead.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, Error> {
         Reader { rest: text, depth: 0 }.value()
     }
 
@@ -56,11 +57,11 @@ impl Reader<'_> {
         rest.is_some()
     }
 
-    fn value(&mut self) -> Result<Literal, String> {
+    fn value(&mut self) -> Result<Literal, Error> {
         self.skip();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("it is nested too deeply".to_owned());
+            return Err(Error::new("it is nested too deeply"));
         }
         let value = match self.rest.chars().next() {
             Some('{') => self.dict(),
@@ -72,13 +73,13 @@ impl Reader<'_> {
         value
     }
 
-    fn dict(&mut self) -> Result<Literal, String> {
+    fn dict(&mut self) -> Result<Literal, Error> {
         self.take('{');
         let mut items = Vec::new();
         while !self.take('}') {
             let key = self.value()?;
             if !self.take(':') {
-                return Err(format!("`{}` has no value", key.plain()));
+                return Err(error!("`{}` has no value", key.plain()));
             }
             items.push((key, self.value()?));
             self.comma('}')?;
@@ -86,7 +87,7 @@ impl Reader<'_> {
         Ok(Literal::Dict(items))
     }
 
-    fn list(&mut self, close: char) -> Result<Literal, String> {
+    fn list(&mut self, close: char) -> Result<Literal, Error> {
         self.rest = &self.rest[1..];
         let mut items = Vec::new();
         while !self.take(close) {
@@ -96,7 +97,7 @@ impl Reader<'_> {
         Ok(Literal::List(items))
     }
 
-    fn comma(&mut self, close: char) -> Result<(), String> {
+    fn comma(&mut self, close: char) -> Result<(), Error> {
         if self.take(',') {
             return Ok(());
         }
@@ -104,17 +105,17 @@ impl Reader<'_> {
         if self.rest.starts_with(close) {
             Ok(())
         } else {
-            Err(format!("a `,` or `{close}` is expected before `{:.20}`", self.rest))
+            Err(error!("a `,` or `{close}` is expected before `{:.20}`", self.rest))
         }
     }
 
-    fn text(&mut self) -> Result<Literal, String> {
+    fn text(&mut self) -> Result<Literal, Error> {
         let mut text = String::new();
         // Strings behind each other are one.
         while let Some(quote) = self.rest.chars().next().filter(|c| ['"', '\''].contains(c)) {
             let (inner, rest) = self.rest[1..].split_once(quote).ok_or("a string does not end")?;
             if inner.contains('\\') {
-                return Err("a string with a backslash is not supported".to_owned());
+                return Err(Error::new("a string with a backslash is not supported"));
             }
             text += inner;
             self.rest = rest;
@@ -123,13 +124,13 @@ impl Reader<'_> {
         Ok(Literal::Text(text))
     }
 
-    fn word(&mut self) -> Result<Literal, String> {
+    fn word(&mut self) -> Result<Literal, Error> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_.+-".contains(c);
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         let is_name = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         if word.is_empty() || is_name && !["True", "False", "None"].contains(&word) {
-            return Err(format!("`{:.20}` is no string, number, list or dictionary", self.rest));
+            return Err(error!("`{:.20}` is no string, number, list or dictionary", self.rest));
         }
         self.rest = rest;
         Ok(Literal::Word(word.to_owned()))

@@ -4,6 +4,7 @@ use super::kernels;
 use super::literal::Literal;
 use super::source::{closing, split};
 use crate::domain::names::did_you_mean;
+use crate::error::{Error, error};
 
 /// How the kernel of an oracle is launched.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,10 +19,10 @@ pub struct OracleKernel {
 
 impl OracleKernel {
     /// Reads the parameters of the only kernel of a source, or of the one called `oracle`. The error is one sentence.
-    pub fn read(text: &str, grid: Vec<String>, block: Vec<String>) -> Result<Self, String> {
+    pub fn read(text: &str, grid: Vec<String>, block: Vec<String>) -> Result<Self, Error> {
         let found = kernels(text);
         let chosen = match &found[..] {
-            [] => return Err("it has no `__global__` kernel".to_owned()),
+            [] => return Err(Error::new("it has no `__global__` kernel")),
             [only] => only,
             several => several.iter().find(|kernel| kernel.name == "oracle").ok_or_else(|| {
                 let names: Vec<&str> = several.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -92,7 +93,7 @@ const DICTIONARY: &str = "optloop";
 impl OracleNotes {
     /// Reads the text of an oracle in Python, without running it: what it says of `function`, if its name is given. The error
     /// is one sentence.
-    pub fn read(text: &str, function: Option<&str>) -> Result<Self, String> {
+    pub fn read(text: &str, function: Option<&str>) -> Result<Self, Error> {
         let mut notes = Self { options: options(text)?, ..Self::default() };
         let functions: Vec<(&str, usize)> = functions(text).collect();
         let has_other = text.lines().any(|line| line.starts_with(FUNCTION));
@@ -102,7 +103,7 @@ impl OracleNotes {
         };
         let Some((name, at)) = chosen else {
             return match function {
-                Some(name) => Err(format!(
+                Some(name) => Err(error!(
                     "there is no function `{name}`{}",
                     did_you_mean(name, functions.iter().map(|(it, _)| *it))
                 )),
@@ -198,15 +199,15 @@ fn parameter(text: &str) -> Option<OracleParameter> {
 }
 
 /// Reads the dictionary.
-fn options(text: &str) -> Result<Vec<String>, String> {
+fn options(text: &str) -> Result<Vec<String>, Error> {
     let value = text
         .lines()
         .scan(0, line_at(text))
         .find_map(|at| text[at..].strip_prefix(DICTIONARY)?.trim_start().strip_prefix('='));
     let Some(value) = value else { return Ok(Vec::new()) };
-    let wrong = |problem: String| format!("`{DICTIONARY}`: {problem}");
+    let wrong = |problem: Error| problem.within(format_args!("`{DICTIONARY}`"));
     let Literal::Dict(items) = Literal::read(value).map_err(wrong)? else {
-        return Err(wrong("write a dictionary whose keys are options of optloop add".to_owned()));
+        return Err(wrong(Error::new("write a dictionary whose keys are options of optloop add")));
     };
     let mut options = Vec::new();
     for (key, value) in items {

@@ -9,6 +9,7 @@ use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
+use crate::error::{Error, error};
 
 /// What the user gives beside the source.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -101,25 +102,25 @@ impl Wanted {
     }
 
     /// Parses `x=R,N` into a tensor's name and its shape.
-    pub fn shape(text: &str) -> Result<(String, Vec<String>), String> {
-        let (name, shape) = text.split_once('=').ok_or_else(|| format!("`{text}`: write NAME=EXTENT,EXTENT"))?;
+    pub fn shape(text: &str) -> Result<(String, Vec<String>), Error> {
+        let (name, shape) = text.split_once('=').ok_or_else(|| error!("`{text}`: write NAME=EXTENT,EXTENT"))?;
         let shape = split(shape).into_iter().map(str::to_owned).collect::<Vec<_>>();
-        if shape.is_empty() { Err(format!("`{text}`: name at least one extent")) } else { Ok((name.to_owned(), shape)) }
+        if shape.is_empty() { Err(error!("`{text}`: name at least one extent")) } else { Ok((name.to_owned(), shape)) }
     }
 
     /// Parses `R=4096,N=8192` into the sizes of a case.
-    pub fn case(text: &str) -> Result<CaseSizes, String> {
+    pub fn case(text: &str) -> Result<CaseSizes, Error> {
         let size = |part: &str| -> Option<(String, i64)> {
             let (name, size) = part.split_once('=')?;
             Some((name.trim().to_owned(), size.trim().parse().ok()?))
         };
-        let sizes = text.split(',').map(|part| size(part).ok_or_else(|| format!("`{part}`: write NAME=SIZE")));
+        let sizes = text.split(',').map(|part| size(part).ok_or_else(|| error!("`{part}`: write NAME=SIZE")));
         sizes.collect()
     }
 
     /// Parses `stride=N` into an integer parameter and what it follows from.
-    pub fn argument(text: &str) -> Result<(String, String), String> {
-        let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}`: write PARAMETER=EXPRESSION"))?;
+    pub fn argument(text: &str) -> Result<(String, String), Error> {
+        let (name, value) = text.split_once('=').ok_or_else(|| error!("`{text}`: write PARAMETER=EXPRESSION"))?;
         Ok((name.trim().to_owned(), value.trim().to_owned()))
     }
 
@@ -129,13 +130,13 @@ impl Wanted {
     }
 
     /// Parses `partial=BLOCKS` into the name of scratch memory and its elements.
-    pub fn scratch(text: &str) -> Result<(String, String), String> {
-        let (name, elements) = text.split_once('=').ok_or_else(|| format!("`{text}`: write POINTER=ELEMENTS"))?;
+    pub fn scratch(text: &str) -> Result<(String, String), Error> {
+        let (name, elements) = text.split_once('=').ok_or_else(|| error!("`{text}`: write POINTER=ELEMENTS"))?;
         Ok((name.to_owned(), elements.trim().to_owned()))
     }
 
     /// Parses `labels=integers:0:N-1` into a tensor's name and what it contains, as TOML.
-    pub fn contents(text: &str) -> Result<(String, String), String> {
+    pub fn contents(text: &str) -> Result<(String, String), Error> {
         let wrong = || format!("`{text}`: write TENSOR=normal, uniform:0:1, integers:0:N-1, sorted:0:N or mask:0.5");
         let (name, contents) = text.split_once('=').ok_or_else(wrong)?;
         let number = |text: &str| text.parse::<f32>().ok().filter(|number| number.is_finite());
@@ -148,13 +149,13 @@ impl Wanted {
             }
             [kind @ ("integers" | "sorted"), from, to] => format!("{{ {kind} = [{}, {}] }}", bound(from), bound(to)),
             ["mask", share] => format!("{{ mask = {:?} }}", number(share).ok_or_else(wrong)?),
-            _ => return Err(wrong()),
+            _ => return Err(wrong().into()),
         };
         Ok((name.to_owned(), contents))
     }
 
     /// Parses `quack=quack.softmax(x)` into a name and an expression to compare with.
-    pub fn baseline(text: &str) -> Result<(String, String), String> {
+    pub fn baseline(text: &str) -> Result<(String, String), Error> {
         let parts = text.split_once('=').filter(|(name, _)| is_identifier(name));
         let wrong = || format!("`{text}`: write NAME=EXPRESSION, with letters, digits and `_` in the name");
         let (name, expression) = parts.ok_or_else(wrong)?;
@@ -162,7 +163,7 @@ impl Wanted {
     }
 
     /// Parses `TILE=8,16,32` into a tunable's name and values.
-    pub fn values(text: &str) -> Result<(String, Vec<i64>), String> {
+    pub fn values(text: &str) -> Result<(String, Vec<i64>), Error> {
         let wrong = || format!("`{text}`: write NAME=VALUE,VALUE with whole numbers");
         let (name, values) = text.split_once('=').ok_or_else(wrong)?;
         let values = values.split(',').map(|value| value.trim().parse().map_err(|_| wrong()));

@@ -124,7 +124,7 @@ mod with_fleet {
         pub async fn find(request: FleetRequest<'_>) -> anyhow::Result<Self> {
             let Some(url) = request.url()? else { return Ok(Self::default()) };
             let settings = &request.config.fleet;
-            let trusts: Result<Vec<PublicKey>, String> = settings.workers.iter().map(|key| key.parse()).collect();
+            let trusts: crate::error::Result<Vec<PublicKey>> = settings.workers.iter().map(|key| key.parse()).collect();
             let trusts =
                 trusts.map_err(|problem| usage_sentence(format!("fleet.workers in config.toml: {problem}")))?;
             let link = connect(request.server, url.clone()).await?;

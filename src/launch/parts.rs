@@ -21,7 +21,7 @@ use crate::runner::ncu::Profiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
 use crate::runner::worker::Arrivals;
-use crate::session::{Dependencies, Target};
+use crate::session::{Dependencies, Devices, Target};
 use crate::shipped;
 use crate::store::Store;
 
@@ -74,9 +74,7 @@ impl Launch<'_> {
             baseline,
             renderer: Renderer::new(own_executable()?),
             compiler,
-            worker,
-            lanes,
-            arrivals,
+            devices: Devices { home: worker, lanes, arrivals },
             sanitizer,
             shipped,
             explainer,

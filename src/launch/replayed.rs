@@ -6,15 +6,15 @@ use crate::catalog::Project;
 use crate::domain::device::TimeSource;
 use crate::domain::record::{SessionRecord, SessionSummary};
 use crate::domain::workload::Workload;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, error, usage, usage_sentence};
 use crate::runner::recording::Recording;
 use crate::spaces;
 
 /// Reads the recording of a session again. The error is one sentence, also if the file is another one than before.
-pub fn unchanged(path: &Path, record: &SessionRecord) -> Result<Recording, String> {
+pub fn unchanged(path: &Path, record: &SessionRecord) -> Result<Recording, Error> {
     let recording = Recording::open(path)?;
     if recording.info.uuid != record.environment.device.uuid {
-        return Err(format!(
+        return Err(error!(
             "{} has changed since session {} began: restore the file, or start another session",
             path.display(),
             record.session.id

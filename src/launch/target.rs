@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::Config;
 use crate::domain::ids::SessionId;
 use crate::domain::record::{SessionSummary, Status};
-use crate::error::{usage, usage_sentence};
+use crate::error::{error, usage, usage_sentence};
 use crate::notices::say;
 use crate::runner::device::DeviceChoice;
 use crate::session::{NoCommit, Target};
@@ -65,7 +65,7 @@ pub fn recorded(past: &Past, root: &Path, config: &Config, device: &DeviceChoice
     if let DeviceChoice::Replay(_) = device {
         return Ok(Target::of_recording());
     }
-    let repo = Repo::discover(root).map_err(|reason| reason.to_string());
+    let repo = Repo::discover(root).map_err(|reason| error!("{reason}"));
     match Target::recorded(repo, past.commit_to.as_deref(), past.kept_under.clone()) {
         Some(target) => Ok(target),
         None => choose(Wanted::Default, root, config, device),

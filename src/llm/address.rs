@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 use super::provider::Provider;
+use crate::error::Error;
 
 /// The checked address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,21 +20,23 @@ pub struct Address {
 impl Address {
     /// Checks an address; `None` is the provider's own. The error continues a sentence that begins with the key's name,
     /// and never shows the address, which may hold a password.
-    pub fn new(provider: Provider, given: Option<&str>, allow_http: bool) -> Result<Self, String> {
+    pub fn new(provider: Provider, given: Option<&str>, allow_http: bool) -> Result<Self, Error> {
         let Ok(mut base) = Url::parse(given.unwrap_or_else(|| provider.own_url())) else {
-            return Err("is not a URL: use one such as https://example.com/v1".to_owned());
+            return Err(Error::new("is not a URL: use one such as https://example.com/v1"));
         };
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err("must begin with http:// or https://".to_owned());
+            return Err(Error::new("must begin with http:// or https://"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            return Err("must not contain a user or a password: name a variable with the key in llm.key_env".to_owned());
+            return Err(Error::new(
+                "must not contain a user or a password: name a variable with the key in llm.key_env",
+            ));
         }
         if base.query().is_some() || base.fragment().is_some() {
-            return Err("must not contain `?` or `#`: the address ends with its path".to_owned());
+            return Err(Error::new("must not contain `?` or `#`: the address ends with its path"));
         }
         if base.scheme() == "http" && !allow_http && !is_private(&base) {
-            return Err("is plain HTTP to a public address: use https, or set llm.allow_http = true".to_owned());
+            return Err(Error::new("is plain HTTP to a public address: use https, or set llm.allow_http = true"));
         }
         // Both APIs live below /v1. Users write addresses with and without it.
         let path = match base.path().trim_end_matches('/') {
@@ -99,7 +102,7 @@ fn is_private(url: &Url) -> bool {
 mod tests {
     use super::*;
 
-    fn address(given: &str) -> Result<String, String> {
+    fn address(given: &str) -> Result<String, Error> {
         Address::new(Provider::OpenAi, Some(given), false).map(|address| address.url("models"))
     }
 
@@ -121,7 +124,7 @@ mod tests {
         }
         for public in ["http://example.com", "http://8.8.8.8", "http://localhost.example.com", "http://169.254.169.254"]
         {
-            assert!(address(public).unwrap_err().contains("plain HTTP"), "{public}");
+            assert!(address(public).unwrap_err().to_string().contains("plain HTTP"), "{public}");
             assert!(Address::new(Provider::OpenAi, Some(public), true).is_ok());
         }
     }
@@ -132,7 +135,7 @@ mod tests {
             ["https://me:hunter2@host/", "https://hunter2@host/", "ftp://hunter2", "hunter2", "https://h/?k=hunter2"]
         {
             let error = address(wrong).unwrap_err();
-            assert!(!error.contains("hunter2"), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
         }
     }
 }

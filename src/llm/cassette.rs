@@ -16,6 +16,7 @@ use super::difference::difference;
 use crate::domain::instant;
 use crate::domain::model_call::{CallPurpose, ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
+use crate::error::{Error, error};
 use crate::secrets;
 
 /// The largest file of a cassette, in bytes: some thousand calls.
@@ -74,8 +75,8 @@ pub(super) struct Cassette {
 
 impl Recorder {
     /// Prepares a folder, which is created if it does not exist.
-    pub(super) fn new(folder: &Path) -> Result<Self, String> {
-        fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+    pub(super) fn new(folder: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(folder).map_err(|error| error!("cannot create {}: {error}", folder.display()))?;
         Ok(Self { folder: folder.to_owned(), turn: Mutex::new(()) })
     }
 
@@ -86,7 +87,7 @@ impl Recorder {
         result: &Result<ModelReply, CallError>,
         asked_after: u64,
         answered_after: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let request = masked(request)?;
         let entry = Entry {
             purpose: request.purpose,
@@ -102,7 +103,7 @@ impl Recorder {
             answered_after,
             recorded_at: instant::now().format(&Rfc3339).unwrap_or_default(),
         };
-        let json = serde_json::to_string(&entry).map_err(|error| format!("cannot record a call: {error}"))?;
+        let json = serde_json::to_string(&entry).map_err(|error| error!("cannot record a call: {error}"))?;
         let path = self.folder.join(file(entry.purpose));
         // A line is written in one call, so a killed process leaves complete lines, and a reader never sees part of
         // one.
@@ -110,24 +111,24 @@ impl Recorder {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = OpenOptions::new().create(true).append(true).open(&path);
         let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
-        written.map_err(|error| format!("cannot record a call in {}: {error}", path.display()))
+        written.map_err(|error| error!("cannot record a call in {}: {error}", path.display()))
     }
 }
 
 impl Cassette {
     /// Reads the folder. The error is one sentence that names the file and the line.
-    pub(super) fn open(folder: &Path) -> Result<Self, String> {
+    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let mut entries = BTreeMap::new();
         for purpose in CallPurpose::ALL {
             let path = folder.join(file(purpose));
             for (number, line) in read(&path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
                 let entry: Entry = serde_json::from_str(line)
-                    .map_err(|error| format!("{}, line {}: {error}", path.display(), number + 1))?;
+                    .map_err(|error| error!("{}, line {}: {error}", path.display(), number + 1))?;
                 entries.insert((entry.purpose, entry.ordinal), entry);
             }
         }
         if entries.is_empty() {
-            return Err(format!("there are no recorded calls in {} (llm.replay)", folder.display()));
+            return Err(error!("there are no recorded calls in {} (llm.replay)", folder.display()));
         }
         Ok(Self { entries })
     }
@@ -165,24 +166,24 @@ fn file(purpose: CallPurpose) -> String {
 }
 
 /// Reads a file, which may be missing.
-fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> Result<String, Error> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
         // Opening a pipe would wait for its other end.
-        Ok(found) if !found.is_file() => return Err(format!("{} is not a file", path.display())),
-        Ok(found) if found.len() > MAX_BYTES => return Err(format!("{} is larger than 1 GiB", path.display())),
+        Ok(found) if !found.is_file() => return Err(error!("{} is not a file", path.display())),
+        Ok(found) if found.len() > MAX_BYTES => return Err(error!("{} is larger than 1 GiB", path.display())),
         _ => {}
     }
-    fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    fs::read_to_string(path).map_err(|error| error!("cannot read {}: {error}", path.display()))
 }
 
 /// Masks the secrets of the environment in the texts of a request, so that its hash is that of the recorded texts.
-fn masked(request: &ModelRequest) -> Result<ModelRequest, String> {
+fn masked(request: &ModelRequest) -> Result<ModelRequest, Error> {
     let json = serde_json::to_string(request).map_err(|error| error.to_string())?;
-    serde_json::from_str(&secrets::mask_json(&json)).map_err(|error| error.to_string())
+    serde_json::from_str(&secrets::mask_json(&json)).map_err(Error::new)
 }
 
-fn hash(request: &ModelRequest) -> Result<String, String> {
+fn hash(request: &ModelRequest) -> Result<String, Error> {
     use sha2::Digest;
     let json = serde_json::to_vec(request).map_err(|error| error.to_string())?;
     Ok(sha2::Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect())
@@ -247,11 +248,11 @@ mod tests {
     #[test]
     fn a_damaged_cassette_is_named_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Cassette::open(folder.path()).unwrap_err().contains("there are no recorded calls in"));
+        assert!(Cassette::open(folder.path()).unwrap_err().to_string().contains("there are no recorded calls in"));
         Recorder::new(folder.path()).unwrap().record(&request(0, "a"), &reply("x"), 0, 0).unwrap();
         let path = folder.path().join("plan.jsonl");
         let whole = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
-        assert!(Cassette::open(folder.path()).unwrap_err().contains("plan.jsonl, line 2: EOF"));
+        assert!(Cassette::open(folder.path()).unwrap_err().to_string().contains("plan.jsonl, line 2: EOF"));
     }
 }

@@ -24,6 +24,7 @@ use super::sse::Decoder;
 use crate::domain::instant;
 use crate::domain::model_call::{ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
+use crate::error::{Error, error};
 use crate::secrets;
 
 /// The largest answer, in bytes. The largest kernel of the repository has a fiftieth of that.
@@ -55,7 +56,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Makes a client. It connects on the first request.
-    pub(super) fn new(settings: &Settings, key: Option<Key>) -> Result<Self, String> {
+    pub(super) fn new(settings: &Settings, key: Option<Key>) -> Result<Self, Error> {
         let headers = api::headers(settings.address.provider(), key.as_ref());
         let mut http = reqwest::Client::builder()
             .default_headers(headers)
@@ -68,7 +69,7 @@ impl Client {
             http = http.no_proxy();
         }
         Ok(Self {
-            http: http.build().map_err(|error| format!("Failed to prepare HTTP requests: {error}"))?,
+            http: http.build().map_err(|error| error!("Failed to prepare HTTP requests: {error}"))?,
             settings: settings.clone(),
             key,
             dialects: Mutex::default(),

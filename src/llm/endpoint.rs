@@ -9,6 +9,7 @@ use super::key::Key;
 use super::settings::Settings;
 use crate::domain::model_call::{ModelReply, ModelRequest};
 use crate::domain::model_error::CallError;
+use crate::error::Error;
 
 /// Answers requests, and records them if the settings say so.
 #[derive(Debug)]
@@ -27,13 +28,13 @@ enum Source {
 impl Endpoint {
     /// Prepares an endpoint, with the key from the environment. Nothing is sent yet. A cassette needs no key. The error
     /// is one sentence that says what to do.
-    pub fn open(settings: &Settings) -> Result<Self, String> {
+    pub fn open(settings: &Settings) -> Result<Self, Error> {
         let variable = settings.key_variable.as_deref().filter(|_| settings.replay.is_none());
         Self::with_key(settings, variable.map(Key::of_variable).transpose()?)
     }
 
     /// Prepares an endpoint with a key from elsewhere.
-    pub fn with_key(settings: &Settings, key: Option<Key>) -> Result<Self, String> {
+    pub fn with_key(settings: &Settings, key: Option<Key>) -> Result<Self, Error> {
         let source = match &settings.replay {
             Some(folder) => Source::Cassette(Cassette::open(folder)?),
             None => Source::Server(Box::new(Client::new(settings, key)?)),
@@ -76,7 +77,7 @@ impl Endpoint {
         result: &Result<ModelReply, CallError>,
         asked_after: u64,
         answered_after: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let recorder = self.recorder.as_ref();
         recorder.map_or(Ok(()), |recorder| recorder.record(request, result, asked_after, answered_after))
     }

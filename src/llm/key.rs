@@ -1,5 +1,6 @@
 //! The key of an endpoint, which is never shown.
 
+use crate::error::{Error, error};
 use std::fmt;
 
 use reqwest::header::HeaderValue;
@@ -13,22 +14,22 @@ pub struct Key(String);
 
 impl Key {
     /// Takes a key. The error is one sentence without it.
-    pub fn new(text: &str) -> Result<Self, String> {
+    pub fn new(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         if text.is_empty() {
-            return Err("the key is empty".to_owned());
+            return Err(Error::new("the key is empty"));
         }
         if !text.chars().all(|c| c.is_ascii_graphic()) {
-            return Err("the key contains blanks or characters that no key has".to_owned());
+            return Err(Error::new("the key contains blanks or characters that no key has"));
         }
         Ok(Self(text.to_owned()))
     }
 
     /// Reads a key from a variable of the environment. The error is one sentence that says what to do.
-    pub fn of_variable(name: &str) -> Result<Self, String> {
+    pub fn of_variable(name: &str) -> Result<Self, Error> {
         let value = std::env::var(name)
-            .map_err(|_| format!("the variable {name} is not set: set it to the key of the language model"))?;
-        Self::new(&value).map_err(|problem| format!("{name}: {problem}"))
+            .map_err(|_| error!("the variable {name} is not set: set it to the key of the language model"))?;
+        Self::new(&value).map_err(|problem| error!("{name}: {problem}"))
     }
 
     /// Returns the value of a header with the key after a prefix. Its `Debug` does not show it either.
@@ -60,8 +61,10 @@ mod tests {
         assert_eq!(format!("{key:?} {:?}", key.header("Bearer ").unwrap()), "Key(********) Sensitive");
         assert_eq!(key.masked("key sk-hunter2 is wrong"), "key ******** is wrong");
         for wrong in ["", "  ", "sk-hunter2 x", "sk-hunter2\u{e9}"] {
-            assert!(!Key::new(wrong).unwrap_err().contains("hunter2"));
+            assert!(!Key::new(wrong).unwrap_err().to_string().contains("hunter2"));
         }
-        assert!(Key::of_variable("OPTLOOP_NO_SUCH_KEY").unwrap_err().contains("OPTLOOP_NO_SUCH_KEY is not set"));
+        assert!(
+            Key::of_variable("OPTLOOP_NO_SUCH_KEY").unwrap_err().to_string().contains("OPTLOOP_NO_SUCH_KEY is not set")
+        );
     }
 }

@@ -22,12 +22,13 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::CaseRecord;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
+use crate::error::{Error, error};
 use crate::evaluated::Evaluated;
 use crate::session::{Answer, Answered, Ask, Look, Offer, Standing, Versus};
 use crate::store::{IterationDetail, StoreError};
 
 /// What a tool returns: its result with a short text. The error is a sentence for the client.
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, Error>;
 
 /// What a client is told once the session has ended.
 const ENDED: &str = "the session has ended";
@@ -102,7 +103,7 @@ impl Call<'_> {
     async fn seen(&self, look: Look) -> Result<Value> {
         match self.ask(Ask::Look(look)).await?.result? {
             Answered::Seen(value) => Ok(value),
-            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(Error::new(UNEXPECTED)),
         }
     }
 
@@ -119,7 +120,7 @@ impl Call<'_> {
         let look = match (asked.family, asked.iteration) {
             (Some(family), None) => Look::Family(family),
             (None, Some(iteration)) => Look::Source(IterationId(iteration)),
-            _ => return Err("name either a family or an iteration".to_owned()),
+            _ => return Err(Error::new("name either a family or an iteration")),
         };
         let value = self.seen(look).await?;
         let of = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -137,7 +138,7 @@ impl Call<'_> {
     async fn experiment(&self, asked: OfIteration) -> Result<(Value, String)> {
         match self.ask(Ask::Experiment(IterationId(asked.iteration))).await?.result? {
             Answered::Seen(value) => Ok(whole(value)),
-            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(Error::new(UNEXPECTED)),
         }
     }
 
@@ -152,7 +153,7 @@ impl Call<'_> {
         let Tune { family, configurations } = asked;
         match self.ask(Ask::Tune { family, configurations }).await?.result? {
             Answered::Seen(value) => Ok((value, "the search has begun: `tune_status` shows what it finds".to_owned())),
-            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Compared(_) => Err(Error::new(UNEXPECTED)),
         }
     }
 
@@ -184,18 +185,18 @@ impl Call<'_> {
                 let (value, text) = self.evaluated(iteration, None).await?;
                 Ok((value, format!("it is the incumbent on each of its cases, and has passed all checks\n{text}")))
             }
-            Answered::Seen(_) | Answered::Compared(_) => Err(UNEXPECTED.to_owned()),
+            Answered::Seen(_) | Answered::Compared(_) => Err(Error::new(UNEXPECTED)),
         }
     }
 
     async fn evaluate(&self, asked: Evaluate) -> Result<(Value, String)> {
         if asked.configurations.len() > MOST_CONFIGURATIONS {
-            return Err(format!("at most {MOST_CONFIGURATIONS} configurations are evaluated at once"));
+            return Err(error!("at most {MOST_CONFIGURATIONS} configurations are evaluated at once"));
         }
         let case = match (&asked.case, &self.server.places.workload.cases[..]) {
             (Some(case), _) => CaseName::from(case.clone()),
             (None, [only]) => only.name.clone(),
-            (None, _) => return Err("name the `case` of the claim: the session has several".to_owned()),
+            (None, _) => return Err(Error::new("name the `case` of the claim: the session has several")),
         };
         let mut over = None;
         let base = match &asked.base {
@@ -228,11 +229,11 @@ impl Call<'_> {
                     value["was_known"] = json!(true);
                     (value, format!("tried before: {text}"))
                 }
-                Ok(Answered::Seen(_) | Answered::Compared(_)) => return Err(UNEXPECTED.to_owned()),
+                Ok(Answered::Seen(_) | Answered::Compared(_)) => return Err(Error::new(UNEXPECTED)),
                 Err(problem) => {
                     let named = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
                     let of = if named.is_empty() { String::new() } else { format!("{}: ", named.join(",")) };
-                    (json!({ "problem": problem, "params": configuration }), format!("{of}{problem}"))
+                    (json!({ "problem": problem.to_string(), "params": configuration }), format!("{of}{problem}"))
                 }
             };
             let is_hopeless = made.is_none() && form != "parameters";
@@ -243,7 +244,7 @@ impl Call<'_> {
             }
         }
         match &evaluations[..] {
-            [only] if only.get("problem").is_some() => Err(texts.concat()),
+            [only] if only.get("problem").is_some() => Err(texts.concat().into()),
             _ => Ok((json!({ "evaluations": evaluations }), texts.join("\n"))),
         }
     }
@@ -264,7 +265,7 @@ impl Call<'_> {
         let detail = self.server.store.iteration(iteration).await.map_err(sentence)?;
         match detail.iteration.session == self.server.session {
             true => Ok(detail),
-            false => Err(format!("iteration {iteration} is not of this session")),
+            false => Err(error!("iteration {iteration} is not of this session")),
         }
     }
 
@@ -288,7 +289,7 @@ impl Call<'_> {
             let Some(with) = asked.with.map(IterationId).or(record) else { continue };
             // A client may ask for a comparison with itself, which shows the noise.
             if with == own.id && asked.with.is_none() {
-                return Err(format!("iteration {with} is the fastest itself: name another one in `with`"));
+                return Err(error!("iteration {with} is the fastest itself: name another one in `with`"));
             }
             let other = self.detail(with).await?.iteration;
             let Some(beside) = other.measurements.iter().find(|other| other.case == found.case) else { continue };
@@ -312,7 +313,7 @@ impl Call<'_> {
             }));
         }
         match cases.is_empty() {
-            true => Err(format!("iteration {} has no case with a time beside it", own.id)),
+            true => Err(error!("iteration {} has no case with a time beside it", own.id)),
             false => Ok((json!({ "cases": cases }), texts.join("\n"))),
         }
     }
@@ -327,7 +328,7 @@ impl Call<'_> {
         let versus = Versus { iteration, with, case: case.clone() };
         match self.ask(Ask::Compare(versus)).await?.result? {
             Answered::Compared(compared) => Ok(compared.and_then(|compared| ratio(&compared, with))),
-            Answered::Evaluated(..) | Answered::Known(_) | Answered::Seen(_) => Err(UNEXPECTED.to_owned()),
+            Answered::Evaluated(..) | Answered::Known(_) | Answered::Seen(_) => Err(Error::new(UNEXPECTED)),
         }
     }
 
@@ -384,12 +385,12 @@ fn sentence(error: StoreError) -> String {
 fn form(asked: &Evaluate) -> Result<&'static str> {
     let edits = !asked.edits.is_empty() || !asked.manifest_edits.is_empty();
     match (&asked.source, &asked.base, edits) {
-        (Some(_), _, true) => Err("`source` is a text of its own: leave out the edits".to_owned()),
-        (Some(_), Some(_), _) => Err("`source` is a text of its own: leave out `base`".to_owned()),
+        (Some(_), _, true) => Err(Error::new("`source` is a text of its own: leave out the edits")),
+        (Some(_), Some(_), _) => Err(Error::new("`source` is a text of its own: leave out `base`")),
         (Some(source), None, false) => {
             Ok(if source.contains("<$") || source.contains("<%") { "family" } else { "kernel" })
         }
-        (None, None, _) => Err("name a `base`, or give a `source` with its `manifest`".to_owned()),
+        (None, None, _) => Err(Error::new("name a `base`, or give a `source` with its `manifest`")),
         (None, Some(_), true) => Ok("edits"),
         (None, Some(_), false) => Ok("parameters"),
     }
@@ -421,7 +422,7 @@ fn offer(
     }))
     .map_err(|error| error.to_string())?;
     if approach.prediction().is_none() {
-        return Err("predict a range with `speedup_low` below `speedup_high`, such as 1.02 and 1.2".to_owned());
+        return Err(Error::new("predict a range with `speedup_low` below `speedup_high`, such as 1.02 and 1.2"));
     }
     let code = json!({
         "form": form,

@@ -3,6 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
+use crate::error::Error;
 use crate::evaluated::{Evaluated, Over};
 use crate::secrets;
 use crate::session::Standing;
@@ -11,9 +12,10 @@ use crate::session::Standing;
 const MAX_TEXT_BYTES: usize = 60_000;
 
 /// Makes a result. A problem is a sentence, and an error of the tool.
-pub(super) fn result(told: Result<(Value, String), String>, standing: &Standing) -> CallToolResult {
+pub(super) fn result(told: Result<(Value, String), Error>, standing: &Standing) -> CallToolResult {
     let is_error = told.is_err();
-    let (result, text) = told.unwrap_or_else(|problem| (json!({ "problem": problem }), problem));
+    let (result, text) =
+        told.unwrap_or_else(|problem| (json!({ "problem": problem.to_string() }), problem.to_string()));
     let structured = json!({
         "result": result, "spent": standing.spent, "left": standing.left, "record": standing.record,
     });

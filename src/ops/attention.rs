@@ -18,6 +18,7 @@ use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec, Values,
     multiplied,
 };
+use crate::error::Error;
 use dims::{DIMS, OPTIONAL_DIMS};
 use shape::{Shape, lengths, places, ratio, shortest};
 
@@ -63,7 +64,7 @@ impl Op for Attention {
         &OPTIONAL_DIMS
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         dims::check(dims)
     }
 
@@ -234,7 +235,7 @@ impl Op for Attention {
         oracle::intermediate_rounding(dims, dtype, &cache::separate(dims, inputs), rows)
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         Ok(oracle::oracle(dims, &cache::separate(dims, inputs), rows))
     }
 }

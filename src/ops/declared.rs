@@ -29,6 +29,7 @@ use crate::domain::op::{
     multiplied,
 };
 use crate::domain::oracle::{Oracle, OracleCall};
+use crate::error::{Error, error};
 
 /// How much longer a Python function takes than an oracle in Rust, which uses every core: a softmax of 2048 x 8192 elements
 /// in numpy does 0.13 GFLOP/s (one core of the machine that builds optloop, 2026-11-24). A virtual GPU that executes an
@@ -69,7 +70,7 @@ impl Declared {
     }
 
     /// Refuses sizes for which the oracle cannot be launched.
-    fn check_launch(&self, dims: &Dims) -> Result<(), String> {
+    fn check_launch(&self, dims: &Dims) -> Result<(), Error> {
         let Some(launch) = &self.launch else { return Ok(()) };
         launch.check(dims)?;
         let Some(dim) = self.independent else { return Ok(()) };
@@ -78,7 +79,7 @@ impl Declared {
         one[dim] = 1;
         launch
             .check(&one)
-            .map_err(|problem| format!("{problem}, where `{dim}` is 1: a check may compute one index alone"))
+            .map_err(|problem| error!("{problem}, where `{dim}` is 1: a check may compute one index alone"))
     }
 
     /// Returns the dimension that could be independent: the first extent of every output, and of inputs only the first.
@@ -100,7 +101,7 @@ impl Declared {
         inputs: &[Vec<f32>],
         (indices, rows): (&[usize], Vec<Vec<usize>>),
         is_stretched: bool,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>, Error> {
         let count = dims[dim] as usize;
         let mut part = dims.clone();
         part[dim] = indices.len() as i64;
@@ -122,10 +123,10 @@ impl Declared {
         values: Vec<&[f32]>,
         rows: Vec<Vec<usize>>,
         is_stretched: bool,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>, Error> {
         let outputs = self.outputs(dims, Dtype::F32).into_iter().zip(rows).collect();
         let inputs = self.inputs(dims, Dtype::F32).into_iter().zip(values).collect();
-        let failed = |problem: String| format!("the oracle of op `{}` failed: {problem}", self.name);
+        let failed = |problem: Error| problem.within(format_args!("the oracle of op `{}` failed", self.name));
         let launch = self.launch.as_ref().map(|launch| launch.of(dims)).transpose().map_err(failed)?;
         let call = OracleCall { dims, scalars: &self.scalars, inputs, outputs, launch, is_stretched };
         self.oracle.compute(&call).map_err(failed)
@@ -138,7 +139,7 @@ impl Declared {
         inputs: &[Vec<f32>],
         rows: &[usize],
         is_stretched: bool,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>, Error> {
         let outputs = self.outputs(dims, Dtype::F32);
         let rows = of_each(&outputs, rows);
         let Some(dim) = self.independent else {
@@ -181,15 +182,15 @@ impl Op for Declared {
         self.dims
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         for rule in &self.tensors {
             rule.check(dims)?;
         }
         self.check_launch(dims)?;
         match self.flop.int(dims) {
             Ok(0..) => Ok(()),
-            Ok(flop) => Err(format!("`flop` is {flop}, but must be at least 0")),
-            Err(error) => Err(format!("`flop`: {error}")),
+            Ok(flop) => Err(error!("`flop` is {flop}, but must be at least 0")),
+            Err(error) => Err(error!("`flop`: {error}")),
         }
     }
 
@@ -273,7 +274,7 @@ impl Op for Declared {
         self.oracle.uses_device()
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         self.computed(dims, inputs, rows, false)
     }
 
@@ -347,11 +348,11 @@ mod tests {
     struct RowShift;
 
     impl Oracle for RowShift {
-        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
             let (rows, columns) = (call.dims["R"] as usize, call.dims["N"] as usize);
-            let [(x, values), (_, weights)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
+            let [(x, values), (_, weights)] = &call.inputs[..] else { return Err(Error::new("two inputs")) };
             assert_eq!((&x.shape[..], values.len(), weights.len()), (&[rows, columns][..], rows * columns, columns));
-            let [(y, wanted)] = &call.outputs[..] else { return Err("one output".to_owned()) };
+            let [(y, wanted)] = &call.outputs[..] else { return Err(Error::new("one output")) };
             assert_eq!((&y.shape[..], call.scalars), (&[rows, columns][..], &[("eps", 0.5)][..]));
             let row = |row: &[f32]| -> Vec<f64> {
                 let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / columns as f64;
@@ -361,14 +362,14 @@ mod tests {
         }
     }
 
-    fn declared(manifest: &str) -> Result<Declared, String> {
+    fn declared(manifest: &str) -> Result<Declared, Error> {
         let source = DeclaredSource {
             manifest: manifest.to_owned(),
             oracle: String::new(),
             python: String::new(),
             files: Vec::new(),
         };
-        Declared::parse(source, Box::new(RowShift)).map_err(|mistakes| mistakes.join("; "))
+        Declared::parse(source, Box::new(RowShift)).map_err(|mistakes| mistakes.join("; ")).map_err(Error::from)
     }
 
     fn dims(r: i64, n: i64) -> Dims {
@@ -447,10 +448,10 @@ mod tests {
     fn rows_are_numbered_through_all_outputs() {
         struct Both;
         impl Oracle for Both {
-            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
                 let (columns, (_, x)) = (call.dims["N"] as usize, &call.inputs[0]);
                 let row = |at: &usize| &x[at * columns..(at + 1) * columns];
-                let [(first, of_first), (total, of_total)] = &call.outputs[..] else { return Err("two".to_owned()) };
+                let [(first, of_first), (total, of_total)] = &call.outputs[..] else { return Err(Error::new("two")) };
                 assert_eq!((first.row_len(), total.row_len()), (columns, 1));
                 let first = of_first.iter().flat_map(|at| row(at).iter().map(|x| f64::from(*x)));
                 let total = of_total.iter().map(|at| row(at).iter().map(|x| f64::from(*x)).sum());
@@ -473,9 +474,9 @@ mod tests {
     fn a_tensor_in_place_is_an_input_and_an_output() {
         struct Twice;
         impl Oracle for Twice {
-            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
-                let [(w, _), (sum, values)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
-                let [(new, rows), (y, of_y)] = &call.outputs[..] else { return Err("two outputs".to_owned()) };
+            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
+                let [(w, _), (sum, values)] = &call.inputs[..] else { return Err(Error::new("two inputs")) };
+                let [(new, rows), (y, of_y)] = &call.outputs[..] else { return Err(Error::new("two outputs")) };
                 assert_eq!([&w.name, &sum.name, &new.name, &y.name], ["w", "sum", "sum", "y"]);
                 assert_eq!((rows.len(), of_y.len(), values.len()), (1, 0, 1), "of one index");
                 Ok(vec![2.0 * f64::from(values[0])])
@@ -554,8 +555,8 @@ mod tests {
         let mut drawn = |count: usize| -> Vec<f32> { (0..count).map(|_| draw::normal(&mut rng)).collect() };
         let (dims, inputs) = (dims(70, 6), [drawn(420), drawn(6)]);
         let said = |property: &str| match declared(&format!("{ROW_SUM}\n[[property]]\n{property}")) {
-            Ok(op) => op.check_properties(&dims, Dtype::F32, &inputs).err().unwrap_or_default(),
-            Err(mistakes) => mistakes,
+            Ok(op) => op.check_properties(&dims, Dtype::F32, &inputs).err().map(String::from).unwrap_or_default(),
+            Err(mistakes) => mistakes.to_string(),
         };
         assert_eq!(said("kind = \"permutation\"\ndim = \"R\""), "");
         assert_eq!(said("kind = \"permutation\"\ndim = \"N\""), "", "the weights move, too");

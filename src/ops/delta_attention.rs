@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
 };
+use crate::error::Error;
 
 /// Kimi delta attention (Kimi Linear, arXiv 2510.26692), without a state before the first token.
 ///
@@ -101,10 +102,10 @@ impl Op for DeltaAttention {
         dim == "T"
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         let tokens = ["B", "T", "H"].iter().fold(1_i64, |all, name| all.saturating_mul(dims[*name]));
         if tokens.saturating_mul(dims["K"].max(dims["V"])) > i64::from(i32::MAX) {
-            return Err("a tensor has more than 2^31 elements; reduce B, T or H".to_owned());
+            return Err(Error::new("a tensor has more than 2^31 elements; reduce B, T or H"));
         }
         Ok(())
     }
@@ -179,7 +180,7 @@ impl Op for DeltaAttention {
     }
 
     /// The rows of a head are computed together, because each needs all tokens before it.
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         let shape = Shape::of(dims);
         let of_row = |row: usize| (row / shape.h / shape.t, row % shape.h, row / shape.h % shape.t);
         let mut places: Vec<usize> = (0..rows.len()).collect();

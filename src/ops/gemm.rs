@@ -7,6 +7,7 @@ use super::product::{self, Matrices, Product};
 use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, Probed, TensorRole, TensorSpec, Values,
 };
+use crate::error::Error;
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
 /// matrices.
@@ -47,10 +48,10 @@ impl Op for Gemm {
         &DIMS
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         let most = [("M", "K"), ("K", "N"), ("M", "N")].map(|(rows, columns)| dims[rows].saturating_mul(dims[columns]));
         if most.into_iter().any(|elements| elements > i64::from(i32::MAX)) {
-            return Err("a tensor has more than 2^31 elements; reduce M, N or K".to_owned());
+            return Err(Error::new("a tensor has more than 2^31 elements; reduce M, N or K"));
         }
         Ok(())
     }
@@ -103,7 +104,7 @@ impl Op for Gemm {
         product::far(self, dims, dtype)
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         let shape = Shape::of(dims);
         let [a, b] = inputs else { panic!("gemm has two inputs, not {}", inputs.len()) };
         let mut out = vec![0.0; rows.len() * shape.n];

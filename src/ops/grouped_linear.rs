@@ -12,6 +12,7 @@ use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, Op, OptionalDim, Probe, TensorRole, TensorSpec, Values,
     multiplied, runs,
 };
+use crate::error::{Error, error};
 
 /// The products of the rows of `x[M,K]` and the weights of their experts into `y[M,N]`, as a mixture of experts has them, with the
 /// rows in the order of the experts.
@@ -117,15 +118,15 @@ impl Op for GroupedLinear {
         &OPTIONAL_DIMS
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         let of_w = dims["K"].saturating_mul(dims["EXPERTS"]);
         let most = [("M", dims["K"]), ("N", of_w), ("M", dims["N"])];
         if most.into_iter().any(|(rows, columns)| dims[rows].saturating_mul(columns) > i64::from(i32::MAX)) {
-            return Err("a tensor has more than 2^31 elements; reduce M, N, K or EXPERTS".to_owned());
+            return Err(Error::new("a tensor has more than 2^31 elements; reduce M, N, K or EXPERTS"));
         }
         let (shortest, experts, rows) = (shortest(dims), dims["EXPERTS"], dims["M"]);
         if shortest.saturating_mul(experts) > rows {
-            return Err(format!("{experts} experts with SHORTEST = {shortest} rows have more than M = {rows}"));
+            return Err(error!("{experts} experts with SHORTEST = {shortest} rows have more than M = {rows}"));
         }
         Ok(())
     }
@@ -246,7 +247,7 @@ impl Op for GroupedLinear {
         off.chunks_exact(Shape::of(dims).n).map(of_row).collect()
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         let activation = Shape::of(dims).activation;
         Ok(values(dims, inputs, rows, |sum, second| activated(activation, sum) * second.unwrap_or(1.0)))
     }

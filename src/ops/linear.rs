@@ -14,6 +14,7 @@ use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, Probed, TensorRole,
     TensorSpec, Values,
 };
+use crate::error::Error;
 
 /// The product of `x[M,K]` and the transpose of `w[N,K]` into `y[M,N]`, as `torch.nn.functional.linear` computes it: the weights
 /// of a model have the terms of a sum in a row.
@@ -93,11 +94,11 @@ impl Op for Linear {
         &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3]
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         let of_w = dims["K"].saturating_mul(products(dims) as i64);
         let most = [("M", dims["K"]), ("N", of_w), ("M", dims["N"])];
         if most.into_iter().any(|(rows, columns)| dims[rows].saturating_mul(columns) > i64::from(i32::MAX)) {
-            return Err("a tensor has more than 2^31 elements; reduce M, N or K".to_owned());
+            return Err(Error::new("a tensor has more than 2^31 elements; reduce M, N or K"));
         }
         Ok(())
     }
@@ -190,7 +191,7 @@ impl Op for Linear {
         off.chunks_exact(Shape::of(dims).n).map(of_row).collect()
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         let epilogue = Epilogue::of(dims, inputs);
         Ok(values(dims, inputs, rows, &|at, sum, second| epilogue.value(at, sum, second)))
     }

@@ -10,6 +10,7 @@ use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec,
     Values,
 };
+use crate::error::{Error, error};
 
 /// The product of `x[M,K]` and weights of 4 bits into `y[M,N]`, as weight-only quantisation of language models has it (W4A16).
 ///
@@ -93,17 +94,17 @@ impl Op for LinearW4 {
         &[Dtype::F16, Dtype::Bf16]
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         let most = [("M", "K"), ("K", "N"), ("M", "N")].map(|(rows, columns)| dims[rows].saturating_mul(dims[columns]));
         if most.into_iter().any(|elements| elements > i64::from(i32::MAX)) {
-            return Err("a tensor has more than 2^31 elements; reduce M, N or K".to_owned());
+            return Err(Error::new("a tensor has more than 2^31 elements; reduce M, N or K"));
         }
         let group = group(dims);
         if group % 2 > 0 || dims["K"] % group > 0 {
-            return Err(format!("K must be a multiple of GROUP ({group}), and GROUP must be even"));
+            return Err(error!("K must be a multiple of GROUP ({group}), and GROUP must be even"));
         }
         if dims.contains_key("LAYOUT") && (group % 8 > 0 || dims["N"] % 8 > 0) {
-            return Err(format!("with LAYOUT = 1, N and GROUP ({group}) must be multiples of 8"));
+            return Err(error!("with LAYOUT = 1, N and GROUP ({group}) must be multiples of 8"));
         }
         Ok(())
     }
@@ -199,7 +200,7 @@ impl Op for LinearW4 {
         off.chunks_exact(Shape::of(dims).n).map(of_row).collect()
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         Ok(values(dims, inputs, rows, |weight| weight))
     }
 }

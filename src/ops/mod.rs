@@ -14,6 +14,7 @@ mod top_k;
 
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Op;
+use crate::error::{Error, error};
 
 pub use declared::Declared;
 
@@ -35,11 +36,11 @@ pub static ALL: [&dyn Op; 7] = [
 pub static RECORDED: &dyn Op = &recorded::Recorded;
 
 /// Finds an op of optloop by name; the error names the nearest one.
-pub fn find(name: &str) -> Result<&'static dyn Op, String> {
+pub fn find(name: &str) -> Result<&'static dyn Op, Error> {
     ALL.iter().copied().find(|op| op.name() == name).ok_or_else(|| {
         let hint = did_you_mean(name, ALL.iter().map(|op| op.name()));
         let known: Vec<_> = ALL.iter().map(|op| op.name()).collect();
-        format!("op `{name}` is not known{hint}; there are: {}", known.join(", "))
+        error!("op `{name}` is not known{hint}; there are: {}", known.join(", "))
     })
 }
 
@@ -50,8 +51,8 @@ pub(crate) fn declared_for_tests(manifest: &str) -> &'static dyn Op {
     use crate::domain::oracle::{Oracle, OracleCall};
     struct NoOracle;
     impl Oracle for NoOracle {
-        fn compute(&self, _call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
-            Err("it has no oracle".to_owned())
+        fn compute(&self, _call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
+            Err(Error::new("it has no oracle"))
         }
     }
     let (oracle, python, files) = (String::new(), String::new(), Vec::new());

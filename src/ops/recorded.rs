@@ -1,6 +1,7 @@
 //! The op of a recorded search space: its configurations have times, but no kernel that could be checked.
 
 use crate::domain::op::{DimSpec, Dims, Dtype, Op, TensorRole, TensorSpec, Values};
+use crate::error::Error;
 
 /// An op without inputs and work, and with one output element. Its floor is the launch of a kernel.
 pub struct Recorded;
@@ -35,7 +36,7 @@ impl Op for Recorded {
         0.0
     }
 
-    fn oracle(&self, _dims: &Dims, _inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, _dims: &Dims, _inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         Ok(vec![VALUE; rows.len()])
     }
 }

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
 };
+use crate::error::{Error, error};
 
 /// The `K` largest elements of each row of `x[B,N]`, as `torch.topk` returns them: `values[B,K]` in descending order, and their places
 /// in the row, `indices[B,K]` (I64).
@@ -54,13 +55,13 @@ impl Op for TopK {
         &DIMS
     }
 
-    fn check(&self, dims: &Dims) -> Result<(), String> {
+    fn check(&self, dims: &Dims) -> Result<(), Error> {
         let (n, k) = (dims["N"], dims["K"]);
         if k > n {
-            return Err(format!("K = {k} elements cannot be selected from rows of N = {n}; reduce K"));
+            return Err(error!("K = {k} elements cannot be selected from rows of N = {n}; reduce K"));
         }
         if dims["B"].saturating_mul(n) > i64::from(i32::MAX) {
-            return Err("x has more than 2^31 elements; reduce B or N".to_owned());
+            return Err(Error::new("x has more than 2^31 elements; reduce B or N"));
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ impl Op for TopK {
         FarShape::along(self, &far, "B", dtype)
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, Error> {
         let [b, n, k] = ["B", "N", "K"].map(|name| usize::try_from(dims[name]).expect("validated with the workload"));
         let of_row = |row: &usize| -> Vec<f64> {
             let x = &inputs[0][row % b * n..][..n];

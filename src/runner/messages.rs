@@ -14,7 +14,7 @@ use crate::domain::measuring::Measuring;
 use crate::domain::op::{Dims, Dtype, OpSource, show_dims};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::timing::Timing;
-use crate::domain::workload::{Case, Tolerance};
+use crate::domain::workload::{Case, Tolerance, Workload};
 use crate::runner::frames::Message;
 
 /// What the name of a step on a hidden shape begins with. The shape's sizes follow.
@@ -148,6 +148,28 @@ pub struct AcceptanceRequest {
     pub measuring: Measuring,
     /// Seed of the inputs.
     pub input_seed: u64,
+}
+
+impl AcceptanceRequest {
+    /// Makes the request of all checks of a case, without further shapes.
+    pub fn of(artifact: &Artifact, workload: &Workload, case: PlannedCase, measuring: Measuring, seed: u64) -> Self {
+        Self {
+            artifact: artifact.clone(),
+            op: workload.op.source(),
+            dtype: workload.dtype,
+            compute: workload.compute,
+            tolerance: workload.tolerance,
+            accuracy: workload.tolerance,
+            case,
+            hidden: Vec::new(),
+            far: Vec::new(),
+            probes: true,
+            only: None,
+            within_s: None,
+            measuring,
+            input_seed: seed,
+        }
+    }
 }
 
 /// A shape of which only the ends are computed, with the variant's plan for it: its offsets in bytes do not fit 32 bits, or its grid

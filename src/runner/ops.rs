@@ -17,7 +17,7 @@ static DECLARED: LazyLock<Mutex<HashMap<Key, &'static Declared>>> = LazyLock::ne
 /// Returns the op of a source for a process that holds a device. The error is one sentence.
 pub fn of(source: &OpSource, device: &DeviceInfo) -> Result<&'static dyn Op, String> {
     match source {
-        OpSource::BuiltIn(name) => ops::find(name),
+        OpSource::BuiltIn(name) => ops::find(name).map_err(String::from),
         OpSource::Declared(source) => found(source, Some(device)).map_err(|mistakes| mistakes.join("; ")),
     }
 }

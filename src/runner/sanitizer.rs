@@ -158,22 +158,8 @@ impl Sanitizer {
         hidden.retain(|other| workload.op.executed_flop(&other.case.dims) <= MAX_HIDDEN_FLOP);
         hidden.truncate(MAX_HIDDEN);
         let far = planning::far(family, params, &case.case, workload, device);
-        Ok(AcceptanceRequest {
-            artifact: artifact.clone(),
-            op: workload.op.source(),
-            dtype: workload.dtype,
-            compute: workload.compute,
-            tolerance: workload.tolerance,
-            accuracy: workload.tolerance,
-            case,
-            hidden,
-            far,
-            probes: false,
-            only: None,
-            within_s: None,
-            measuring,
-            input_seed: seed,
-        })
+        let request = AcceptanceRequest::of(artifact, workload, case, measuring, seed);
+        Ok(AcceptanceRequest { hidden, far, probes: false, ..request })
     }
 }
 

@@ -14,10 +14,11 @@ use super::conclusion::Exit;
 use super::folder::StateFolder;
 use super::verb::sentence;
 use crate::domain::submission::{Lane, Submission};
+use crate::error::Kind;
 
-/// The exit code of a session that cannot start now, because another process uses its project, its store or its GPU:
-/// EX_TEMPFAIL of sysexits.h.
-pub const EXIT_IN_USE: u8 = 75;
+/// The exit codes of a session that may start later: another process uses what it needs, or a signal came first, such as that of
+/// a shutdown.
+const LATER: [Kind; 2] = [Kind::InUse, Kind::Interrupted];
 
 /// The part of the messages in which the last one is looked for, in bytes.
 const TAIL_BYTES: i64 = 8 << 10;
@@ -62,7 +63,7 @@ pub async fn wait(mut child: Child, folder: &StateFolder, submission: &Submissio
     match code {
         None => Exit::Unknown,
         Some(0) => Exit::Success,
-        Some(code) if code == i32::from(EXIT_IN_USE) => Exit::InUse(said()),
+        Some(code) if LATER.iter().any(|kind| code == i32::from(kind.exit_code())) => Exit::InUse(said()),
         Some(_) => Exit::Failed(said()),
     }
 }

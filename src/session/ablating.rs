@@ -7,6 +7,7 @@ use super::evidence::OnCase;
 use super::{BUDGET, Session};
 use crate::domain::ablation::{Ablated, Ablation};
 use crate::domain::journal::Record;
+use crate::error::error;
 use crate::runner::ablation::{self, Lined};
 use crate::runner::activity;
 use crate::runner::messages::LaunchRequest;
@@ -20,8 +21,8 @@ impl Session<'_> {
         let ablations = match self.deadline.clone().within(self.time_ablations(due)).await {
             Some(ablations) => ablations?,
             None => {
-                let time_ns = Err(format!("there was no time left for it ({BUDGET})"));
-                vec![Ablation::of_control(time_ns)]
+                let time_ns = Err(error!("there was no time left for it ({BUDGET})"));
+                vec![Ablation::of_control(time_ns.map_err(String::from))]
             }
         };
         let now = self.clock.running();

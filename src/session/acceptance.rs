@@ -198,22 +198,10 @@ fn request(state: &SessionState, challenger: &CandidateKernel, draw: &str) -> an
     let seed = |of: &str| inputs::mix(options.seed, &[of, draw, &request.case.name]);
     let family = setup.family(&variant.family)?;
     let hidden = planning::hidden(family, &variant.params, &case.case, workload, device, seed("shapes"));
-    Ok(AcceptanceRequest {
-        artifact: challenger.kernel.artifact.clone(),
-        op: workload.op.source(),
-        dtype: workload.dtype,
-        compute: workload.compute,
-        tolerance: workload.tolerance,
-        accuracy: accuracy(state, &request.case.name),
-        case,
-        hidden,
-        far: Vec::new(),
-        probes: true,
-        only: None,
-        within_s: None,
-        measuring: options.measuring,
-        input_seed: seed("acceptance"),
-    })
+    let artifact = &challenger.kernel.artifact;
+    let accuracy = accuracy(state, &request.case.name);
+    let request = AcceptanceRequest::of(artifact, workload, case, options.measuring, seed("acceptance"));
+    Ok(AcceptanceRequest { accuracy, hidden, ..request })
 }
 
 /// Returns the largest errors that a winner may have: in full FP32 no larger than the baseline's own. A user of the

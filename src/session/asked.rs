@@ -9,6 +9,7 @@ use crate::domain::comparison::Comparison;
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::error::Result;
 
 /// What a client asks for.
 pub enum Ask {
@@ -87,7 +88,7 @@ pub enum Look {
 /// An answer.
 pub struct Answer {
     /// What was asked for. The error is a sentence for the client.
-    pub result: Result<Answered, String>,
+    pub result: Result<Answered>,
     /// Where the session stands.
     pub standing: Standing,
 }

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::setup::SessionSetup;
 use crate::domain::workload::Workload;
+use crate::error::{Error, error};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram};
 
 /// The largest share of the budget for what the program compiles before the baselines are timed. What is left is compiled when a
@@ -16,7 +17,7 @@ use crate::runner::baseline::{BaselineProcess, BaselineProgram};
 const COMPILATION_SHARE: f64 = 0.3;
 
 /// A program that starts in the background. Dropping it ends the program.
-pub(super) struct BaselineStart(JoinHandle<Result<BaselineProcess, String>>);
+pub(super) struct BaselineStart(JoinHandle<Result<BaselineProcess, Error>>);
 
 impl BaselineStart {
     /// Starts a program, and has it compile for the cases of a session.
@@ -35,8 +36,8 @@ impl BaselineStart {
     }
 
     /// Waits for the program. The error says in one sentence why there is no baseline.
-    pub async fn process(mut self) -> Result<BaselineProcess, String> {
-        (&mut self.0).await.map_err(|error| format!("the baseline could not be started: {error}"))?
+    pub async fn process(mut self) -> Result<BaselineProcess, Error> {
+        (&mut self.0).await.map_err(|error| error!("the baseline could not be started: {error}"))?
     }
 }
 

@@ -16,6 +16,7 @@ use crate::domain::journal::Record;
 use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::workload::Case;
+use crate::error::{Error, error};
 use crate::runner::activity;
 use crate::runner::baseline::{Backend, BaselineProcess, PendingInputs, fastest};
 use crate::runner::inputs;
@@ -28,9 +29,9 @@ impl Session<'_> {
     pub(super) async fn begin_baselines(&mut self, is_resumed: bool) -> anyhow::Result<()> {
         let setup = self.state.setup();
         let waits = is_resumed || setup.options.budget.max_iterations.is_some() || self.has_no_program().is_some();
-        match &self.baseline_program {
+        match &self.baselines.program {
             Some(program) if !waits => {
-                self.baseline_start = Some(BaselineStart::of(program.clone(), self.state.shared_setup()));
+                self.baselines.start = Some(BaselineStart::of(program.clone(), self.state.shared_setup()));
                 Ok(())
             }
             _ => self.time_baselines().await,
@@ -39,7 +40,7 @@ impl Session<'_> {
 
     /// Returns how far the baselines are.
     pub(super) fn baselines(&self) -> Baselines {
-        match &self.baseline_start {
+        match &self.baselines.start {
             None => Baselines::Known,
             Some(start) if start.is_over() => Baselines::Started,
             Some(_) => Baselines::Starting,
@@ -60,16 +61,16 @@ impl Session<'_> {
         let mut process = match self.start_baseline().await {
             Ok(process) => process,
             Err(reason) => {
-                self.observer.event(&Event::NoBaseline { reason: &reason });
+                self.observer.event(&Event::NoBaseline { reason: &reason.to_string() });
                 return Ok(());
             }
         };
         // A baseline's eager calls are timed on the host, which compilers would load.
         let paused = async { Ok(self.pipeline.paused().await) };
-        let _paused = match in_time(paused, self.wall_left(), &mut self.interrupt.clone()).await {
+        let _paused = match in_time(paused, self.wall_left(), &mut self.deadline.interrupt()).await {
             Ok(paused) => paused,
             Err(reason) => {
-                self.observer.event(&Event::NoBaseline { reason: &reason });
+                self.observer.event(&Event::NoBaseline { reason: &reason.to_string() });
                 return Ok(());
             }
         };
@@ -160,22 +161,22 @@ impl Session<'_> {
                  used instead",
             );
         }
-        let is_named = self.baseline_program.is_some();
+        let is_named = self.baselines.program.is_some();
         (!is_named).then_some("the workload defines none; the initial kernel is used instead")
     }
 
     /// Waits for the program, and starts it if that was not done yet.
-    async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
+    async fn start_baseline(&mut self) -> Result<BaselineProcess, Error> {
         if let Some(reason) = self.has_no_program() {
-            return Err(reason.to_owned());
+            return Err(Error::new(reason));
         }
-        let (program, setup) = (self.baseline_program.clone(), self.state.shared_setup());
-        let start = self.baseline_start.take().or_else(|| program.map(|program| BaselineStart::of(program, setup)));
+        let (program, setup) = (self.baselines.program.clone(), self.state.shared_setup());
+        let start = self.baselines.start.take().or_else(|| program.map(|program| BaselineStart::of(program, setup)));
         let start = start.ok_or("it was started before")?;
-        let process = in_time(start.process(), self.wall_left(), &mut self.interrupt.clone()).await;
-        let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
+        let process = in_time(start.process(), self.wall_left(), &mut self.deadline.interrupt()).await;
+        let process = process.map_err(|reason| error!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
-        fits.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
+        fits.map_err(|reason| error!("{reason}; the initial kernel is used instead"))?;
         Ok(process)
     }
 
@@ -188,7 +189,7 @@ impl Session<'_> {
         (case, next): (&Case, Option<&Case>),
         drawn: &mut Option<PendingInputs>,
         told: &mut BTreeSet<(String, String)>,
-    ) -> Result<Vec<Baseline>, String> {
+    ) -> Result<Vec<Baseline>, Error> {
         let setup = self.state.setup();
         let (workload, l2_bytes) = (&setup.workload, setup.device.l2_bytes);
         let draw = |process: &BaselineProcess, case: &Case| {
@@ -202,11 +203,11 @@ impl Session<'_> {
             *drawn = next.map(|next| draw(process, next));
             self.tell_left_out(&case.name, &backends, told);
             let found = fastest(process, case, &backends, &setup.options.measuring.baseline()).await;
-            process.release().await.and(found)
+            process.release().await.and(found).map_err(Error::from)
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);
         // The other half is for the search, even if a backend hangs.
-        in_time(timed, self.wall_left() / 2, &mut self.interrupt.clone()).await
+        in_time(timed, self.wall_left() / 2, &mut self.deadline.interrupt()).await
     }
 
     /// Tells the observer of each backend that is not timed, unless that is why there is no baseline at all.
@@ -226,13 +227,13 @@ impl Session<'_> {
 
 /// Runs a future until the budget is spent or the session is interrupted.
 async fn in_time<T>(
-    what: impl Future<Output = Result<T, String>>,
+    what: impl Future<Output = Result<T, Error>>,
     left: Duration,
     interrupt: &mut Interrupt,
-) -> Result<T, String> {
+) -> Result<T, Error> {
     tokio::select! {
         done = what => done,
-        () = interrupt.reached(1) => Err("it was interrupted".to_owned()),
-        () = tokio::time::sleep(left) => Err(format!("the time for it was spent, which {BUDGET} limits")),
+        () = interrupt.reached(1) => Err(Error::new("it was interrupted")),
+        () = tokio::time::sleep(left) => Err(error!("the time for it was spent, which {BUDGET} limits")),
     }
 }

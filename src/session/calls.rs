@@ -20,6 +20,7 @@ use crate::domain::money::MicroUsd;
 use crate::domain::origin::{Origin, Purpose as Why};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// Calls that fail one after the other before the models are given up.
 const MAX_FAILURES: u32 = 3;
@@ -318,7 +319,7 @@ impl Calls {
         match made {
             Ok((made, restated)) => self.take_configuration(begun, &restated, made),
             Err(problem) => {
-                self.correct(begun, approach, begun.call, problem, None, setup.options.llm.repair_rounds);
+                self.correct(begun, approach, begun.call, problem.into(), None, setup.options.llm.repair_rounds);
                 None
             }
         }
@@ -347,7 +348,7 @@ impl Calls {
                 Ok(made) => drop(self.take_configuration(begun, &approach, made)),
                 Err(problem) => {
                     self.credit(&begun.model, approach.form, 0.0);
-                    self.failed_attempt(approach.claim.clone(), problem);
+                    self.failed_attempt(approach.claim.clone(), problem.into());
                 }
             }
         }
@@ -492,7 +493,7 @@ impl Calls {
 }
 
 /// Returns what exists, for an approach. The error names a case that does not.
-fn existing<'a>(setup: &'a SessionSetup, history: &'a History, approach: &Approach) -> Result<Existing<'a>, String> {
+fn existing<'a>(setup: &'a SessionSetup, history: &'a History, approach: &Approach) -> Result<Existing<'a>, Error> {
     let case = setup.workload.case(&approach.case)?;
     let leaders = history.leaders_of_family(&approach.family, &case.name, BASES);
     let fastest = leaders.into_iter().map(|(leader, _)| &leader.params).collect();

@@ -45,7 +45,7 @@ impl Session<'_> {
     /// Begins the check of a candidate that is likely to be confirmed soon. The sanitizer keeps what it finds for the
     /// confirmation.
     pub(super) async fn check_ahead(&mut self) -> anyhow::Result<()> {
-        let Some(sanitizer) = self.sanitizer.clone() else { return Ok(()) };
+        let Some(sanitizer) = self.shared.sanitizer.clone() else { return Ok(()) };
         let Some((iteration, case)) = self.checks_ahead.next(&self.state) else { return Ok(()) };
         let setup = self.state.shared_setup();
         let kernel = self.cache.kernel(&setup, iteration).await?;

@@ -158,7 +158,7 @@ impl Session<'_> {
             return Ok(());
         };
         let mut winner = Winner { earlier, ..winner };
-        winner.sidecar.proven_for = self.proven.of(&kernel.variant.hash);
+        winner.sidecar.proven_for = self.shared.proven.of(&kernel.variant.hash);
         match self.committer.keep(case, candidate.iteration, &winner) {
             Ok(()) => {
                 if let (Some(commit), Some(reference)) = (&self.committer.tip, &self.committer.target.kept_under) {

@@ -20,6 +20,11 @@ impl Deadline {
         Self { interrupt, at: Instant::now() + left.saturating_sub(CLOSING_TIME) }
     }
 
+    /// Returns the requests to stop.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
     /// Returns the hard end.
     pub fn at(&self) -> Instant {
         self.at

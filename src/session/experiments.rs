@@ -91,7 +91,7 @@ impl Session<'_> {
     /// Has a variant compiled that lacks a cause of the initial kernel's time, if such a test is due. The search finds faster
     /// kernels at once, and would leave the causes of the first one untested.
     pub(super) fn test_a_cause(&mut self) -> anyhow::Result<()> {
-        let due = ITERATIONS_PER_EXPERIMENT * (self.cause_tests + 1);
+        let due = ITERATIONS_PER_EXPERIMENT * (self.explanations.cause_tests + 1);
         if self.state.meter().finished() < due || self.baselines() != Baselines::Known {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Session<'_> {
         let test = cause_tests::next(&self.state.setup().search_context(), findings, self.state.history());
         let test = test.map_err(|problem| anyhow::anyhow!("Failed to propose a test of a cause: {problem}"))?;
         // Without one, it is asked again later: the causes may not be known yet.
-        self.cause_tests += 1;
+        self.explanations.cause_tests += 1;
         test.map_or(Ok(()), |test| self.pipeline.submit(test, &mut self.state))
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Explanations {
     /// What the rules found for the initial kernel on the case where it is furthest from the floor, and that distance as a
     /// factor.
     of_initial: Option<(f64, Vec<Finding>)>,
+    /// How often a test of a cause was looked for.
+    pub cause_tests: u64,
 }
 
 /// Why a variant is explained.
@@ -111,7 +113,7 @@ impl Explanations {
     /// Makes explanations by a virtual GPU, if there is one.
     pub fn new(explainer: Option<Explainer>) -> Self {
         let (waiting, seen, findings) = (VecDeque::new(), HashSet::new(), HashMap::new());
-        Self { explainer, running: None, waiting, seen, findings, of_initial: None }
+        Self { explainer, running: None, waiting, seen, findings, of_initial: None, cause_tests: 0 }
     }
 
     /// Returns what the rules found about the latest explained variants, the most important of each case first.

@@ -181,7 +181,7 @@ impl Session<'_> {
         match back {
             Back::Screened(underway, evaluation, lane) if !self.needs_home(&underway, &evaluation) => {
                 let Underway { begun, assessed: Assessed { compiled, .. } } = *underway;
-                self.duplicates.note(begun.iteration, &compiled, &evaluation);
+                self.shared.duplicates.note(begun.iteration, &compiled, &evaluation);
                 let (steps, kernel) = (StepTimes::default(), Kernel::of(&compiled));
                 let evaluated = Evaluated { evaluation, steps, disqualified: Vec::new(), kernel, lane };
                 self.conclude(&begun, &compiled, evaluated).await
@@ -195,7 +195,7 @@ impl Session<'_> {
 
     /// Tells whether more follows a screening run, which only home does: it finds out why an output is wrong, and takes first looks.
     fn needs_home(&self, Underway { assessed, .. }: &Underway, evaluation: &Evaluation) -> bool {
-        let is_known = self.passed.has(&assessed.compiled.proposal.variant.family);
+        let is_known = self.shared.passed.has(&assessed.compiled.proposal.variant.family);
         evaluation.outcome.is_wrong_result() || (evaluation.outcome == Outcome::Measured && !is_known)
     }
 }

@@ -33,7 +33,7 @@ impl Session<'_> {
     /// same variants; where times are modelled or recorded, too. Returns None if the user stops the session first, or the
     /// budget is spent.
     pub(super) async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Assessed>> {
-        let mut interrupt = self.interrupt.clone();
+        let mut interrupt = self.deadline.interrupt();
         let _waiting = self.pipeline.waiting();
         let begun = Instant::now();
         let any_order = self.state.setup().takes_any_order();
@@ -131,7 +131,7 @@ impl Session<'_> {
             left: self.state.meter().left(&options.budget, &self.time(), self.state.closing_time()),
             baselines: self.baselines(),
             others_wait,
-            interrupt: self.interrupt.clone(),
+            interrupt: self.deadline.interrupt(),
             clock: self.clock,
         }
     }

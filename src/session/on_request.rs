@@ -15,6 +15,7 @@ use super::view::View;
 use crate::domain::comparison::Role;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::phase::{Phase, PhaseTime};
+use crate::error::{Error, error};
 use crate::runner::activity;
 use crate::runner::comparison::Extent;
 
@@ -26,7 +27,7 @@ const NO_TIME: &str = "there is no time left for it: the rest of the budget is f
 
 impl Session<'_> {
     /// Has two iterations take turns on a case. The error is what the client is told instead.
-    pub(super) async fn compare_on_request(&mut self, asked: &Versus) -> anyhow::Result<Result<Answered, String>> {
+    pub(super) async fn compare_on_request(&mut self, asked: &Versus) -> anyhow::Result<Result<Answered, Error>> {
         let Versus { iteration, with, case } = asked;
         if !self.state.setup().samples_times() {
             // Modelled times do not vary, so the record is all there is to know.
@@ -38,7 +39,7 @@ impl Session<'_> {
             }
         }
         if !self.has_time_for(self.state.final_time(case)) {
-            return Ok(Err(NO_TIME.to_owned()));
+            return Ok(Err(Error::new(NO_TIME)));
         }
         let begun = Instant::now();
         let compared = self.take_turns(asked).await?;
@@ -50,7 +51,7 @@ impl Session<'_> {
     async fn take_turns(
         &mut self,
         Versus { iteration, with, case }: &Versus,
-    ) -> anyhow::Result<Result<Answered, String>> {
+    ) -> anyhow::Result<Result<Answered, Error>> {
         let (own, other) = (self.participant(*iteration, case).await?, self.participant(*with, case).await?);
         let challenger = self.cache.candidate_kernel(self.state.setup(), own).await?;
         let others = vec![(Role::NearTie, self.cache.candidate_kernel(self.state.setup(), other).await?)];
@@ -76,21 +77,21 @@ impl Session<'_> {
         drop(view);
         self.disqualify(&disqualified).await?;
         match compared {
-            None => Ok(Err(NO_TIME.to_owned())),
+            None => Ok(Err(Error::new(NO_TIME))),
             Some(Ok(comparison)) => Ok(Ok(Answered::Compared(Some(Box::new(comparison))))),
             Some(Err(Setback::Machine(error))) => Err(error),
             Some(Err(Setback::Variant(outcome))) => {
                 self.disqualify(&[challenger.disqualified(&outcome)]).await?;
                 let why = outcome.message().unwrap_or(outcome.kind());
-                Ok(Err(format!("iteration {iteration} was wrong on the inputs of the comparison, and is out: {why}")))
+                Ok(Err(error!("iteration {iteration} was wrong on the inputs of the comparison, and is out: {why}")))
             }
         }
     }
 
     /// Times an iteration without kinds of instructions and on scaled cases, as far as that is not known and there is time.
-    pub(super) async fn experiment_on_request(&mut self, iteration: IterationId) -> anyhow::Result<Result<(), String>> {
+    pub(super) async fn experiment_on_request(&mut self, iteration: IterationId) -> anyhow::Result<Result<(), Error>> {
         let Some(finished) = self.state.history().iteration(iteration) else {
-            return Ok(Err(format!("iteration {iteration} has no correct time in this session")));
+            return Ok(Err(error!("iteration {iteration} has no correct time in this session")));
         };
         let (hash, times) = (finished.hash.clone(), finished.times.clone());
         for case in times.into_iter().map(|time| time.case) {
@@ -111,10 +112,10 @@ impl Session<'_> {
     }
 
     /// Tells whether an iteration has a time on a case that a comparison can take. The error says why not.
-    fn is_comparable(&self, iteration: IterationId, case: &CaseName) -> Result<(), String> {
+    fn is_comparable(&self, iteration: IterationId, case: &CaseName) -> Result<(), Error> {
         let finished = self.state.history().iteration(iteration);
         match finished.and_then(|finished| finished.time_ns(case)) {
-            None => Err(format!("iteration {iteration} has no correct time on `{case}` in this session")),
+            None => Err(error!("iteration {iteration} has no correct time on `{case}` in this session")),
             Some(_) => Ok(()),
         }
     }

@@ -27,6 +27,7 @@ use crate::domain::history::Pending;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::error::Error;
 use crate::runner::activity::{self, Limit, RunningStep};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
@@ -340,21 +341,21 @@ fn rendered(
     specialization: &Dims,
     dtype: Dtype,
     params: &Params,
-) -> (Variant, Result<(), String>) {
+) -> (Variant, Result<(), Error>) {
     match renderer.render(family, specialization, dtype, params) {
         Ok(variant) => (variant, Ok(())),
         Err(log) => {
             let (family, params) = (family.name.clone(), params.clone());
-            (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, Err(log))
+            (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, Err(log.into()))
         }
     }
 }
 
 /// Compiles a rendered variant.
-fn compiled(compiler: &Compiler, (variant, rendered): (Variant, Result<(), String>)) -> Made {
+fn compiled(compiler: &Compiler, (variant, rendered): (Variant, Result<(), Error>)) -> Made {
     let artifact = match rendered {
         Ok(()) => compiler.compile(&variant),
-        Err(log) => Err(CompileError::Rejected { log }),
+        Err(log) => Err(CompileError::Rejected { log: log.to_string() }),
     };
     (variant, artifact)
 }

@@ -11,6 +11,7 @@ use crate::domain::counters::{Counted, CountedBaseline, Counters};
 use crate::domain::ids::CaseName;
 use crate::domain::journal::Record;
 use crate::domain::regime::Regime;
+use crate::error::{Error, error};
 use crate::runner::activity;
 use crate::runner::baseline::ProfiledCall;
 use crate::runner::inputs;
@@ -23,12 +24,17 @@ impl Session<'_> {
         let _running = activity::begin(format!("the hardware counters of iteration {}", due.iteration), None);
         let counters = match self.deadline.clone().within(self.count(due)).await {
             Some(counters) => counters?,
-            None => Err(format!("there was no time left for them ({BUDGET})")),
+            None => Err(error!("there was no time left for them ({BUDGET})")),
         };
         let now = self.clock.running();
         // Finals are no records, so the time since the last one may be theirs.
         let wall_s = now.saturating_sub(begun).as_secs_f64();
-        let counted = Counted { iteration: due.iteration, case: due.case.clone(), counters, wall_s };
+        let counted = Counted {
+            iteration: due.iteration,
+            case: due.case.clone(),
+            counters: counters.map_err(String::from),
+            wall_s,
+        };
         let spent = self.state.meter().unrecorded(&self.time());
         let recorded = self.store.record_counters(self.id, &counted, spent).await;
         recorded.context("Failed to record hardware counters")?;
@@ -50,11 +56,11 @@ impl Session<'_> {
         let calls: Vec<ProfiledCall> = due.iter().filter_map(|case| self.profiled_call(case)).collect();
         let found = match self.deadline.clone().within(self.count_baselines(&calls)).await {
             Some(found) => found,
-            None => Err(format!("there was no time left for them ({BUDGET})")),
+            None => Err(error!("there was no time left for them ({BUDGET})")),
         };
         let counters = match found {
             Ok(counters) => counters,
-            Err(reason) => vec![Err(reason); calls.len()],
+            Err(reason) => vec![Err(reason.to_string()); calls.len()],
         };
         let now = self.clock.running();
         let wall_s = now.saturating_sub(begun).as_secs_f64() / calls.len().max(1) as f64;
@@ -94,14 +100,14 @@ impl Session<'_> {
     }
 
     /// Reads the counters of calls, all in one process. The outer error says why there are none of any.
-    async fn count_baselines(&self, calls: &[ProfiledCall]) -> Result<Vec<Result<Counters, String>>, String> {
-        let program = self.baseline_program.as_ref().ok_or("there is no baseline program")?;
+    async fn count_baselines(&self, calls: &[ProfiledCall]) -> Result<Vec<Result<Counters, String>>, Error> {
+        let program = self.baselines.program.as_ref().ok_or("there is no baseline program")?;
         let device = &self.state.setup().device;
         let cold = calls.first().is_some_and(|call| call.case.regime.on(device) == Regime::Cold);
         let time_ns = |call: &ProfiledCall| Some(self.state.case(&call.case.name)?.program()?.timing.median_ns);
         let times_ns: Option<Vec<f64>> = calls.iter().map(time_ns).collect();
         let longest_ns = times_ns.map(|times_ns| times_ns.into_iter().fold(0.0, f64::max));
-        self.profiler.count_baselines(program, calls, cold, longest_ns).await
+        self.profiler.count_baselines(program, calls, cold, longest_ns).await.map_err(Error::from)
     }
 
     /// Returns the request to execute a variant's plan on a case.
@@ -124,9 +130,9 @@ impl Session<'_> {
     }
 
     /// Reads the counters. The inner error says why there are none, which does not end the session.
-    async fn count(&mut self, due: &OnCase) -> anyhow::Result<Result<Counters, String>> {
+    async fn count(&mut self, due: &OnCase) -> anyhow::Result<Result<Counters, Error>> {
         let request = self.launch_request(due, "profile").await?;
         let time_ns = self.state.history().iteration(due.iteration).and_then(|finished| finished.time_ns(&due.case));
-        Ok(self.profiler.count(&request, time_ns).await)
+        Ok(self.profiler.count(&request, time_ns).await.map_err(Error::from))
     }
 }

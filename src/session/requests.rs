@@ -24,6 +24,7 @@ use crate::domain::journal::{Begun, Record};
 use crate::domain::model_call::{CallPurpose, ModelRequest};
 use crate::domain::money::MicroUsd;
 use crate::domain::origin::{Origin, Purpose};
+use crate::error::{Error, error};
 use crate::store::NewCall;
 
 /// The requests that may wait. Further ones wait in their clients.
@@ -179,7 +180,7 @@ impl Session<'_> {
 
     /// Waits for a request when nothing else is left to do. Does nothing once the time is over, or if the user stops the session.
     pub(super) async fn await_request(&mut self, within: Duration) -> anyhow::Result<()> {
-        let mut interrupt = self.interrupt.clone();
+        let mut interrupt = self.deadline.interrupt();
         let Some(requests) = &mut self.requests else { return Ok(()) };
         if let Some(request) = requests.next() {
             return self.take_request(request).await;
@@ -241,7 +242,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn reply(&self, reply: Reply, result: Result<Answered, String>) {
+    fn reply(&self, reply: Reply, result: Result<Answered, Error>) {
         let Some(standing) = self.view().map(|view| view.standing()) else { return };
         // A client may have left.
         drop(reply.send(Answer { result, standing }));
@@ -255,7 +256,7 @@ impl Session<'_> {
                 requests.offered.insert(call, reply);
             }
         } else {
-            self.reply(reply, Err(self.last_problem()));
+            self.reply(reply, Err(self.last_problem().into()));
         }
         Ok(())
     }
@@ -310,7 +311,7 @@ impl Session<'_> {
     /// Answers an offer whose configuration was tried before. To be called once that is noted.
     pub(super) fn tell_known(&mut self, call: CallId, known: Option<IterationId>) {
         let reply = self.requests.as_mut().and_then(|requests| requests.offered.remove(&call));
-        let answered = known.map(Answered::Known).ok_or_else(|| self.last_problem());
+        let answered = known.map(Answered::Known).ok_or_else(|| Error::new(self.last_problem()));
         reply.into_iter().for_each(|reply| self.reply(reply, answered.clone()));
     }
 
@@ -333,9 +334,9 @@ impl Session<'_> {
     }
 
     /// Tells whether an iteration may be confirmed. The error is what its client is told instead.
-    fn submittable(&self, iteration: IterationId) -> Result<(), Result<Answered, String>> {
+    fn submittable(&self, iteration: IterationId) -> Result<(), Result<Answered, Error>> {
         let Some(finished) = self.state.history().iteration(iteration) else {
-            return Err(Err(format!(
+            return Err(Err(error!(
                 "iteration {iteration} has no correct time in this session, so it cannot be submitted"
             )));
         };
@@ -360,7 +361,7 @@ impl Session<'_> {
         let due = ConfirmationDue { candidates: cases.collect() };
         self.requests.iter_mut().for_each(|requests| drop(requests.confirming.take()));
         if due.candidates.is_empty() {
-            self.reply(reply, Err(format!("iteration {iteration} was disqualified meanwhile")));
+            self.reply(reply, Err(error!("iteration {iteration} was disqualified meanwhile")));
             return Ok(());
         }
         if let Some(requests) = &mut self.requests {
@@ -370,11 +371,11 @@ impl Session<'_> {
         self.iterate_prepared(prepared).await
     }
 
-    fn tune(&mut self, family: String, configurations: u64) -> Result<Answered, String> {
+    fn tune(&mut self, family: String, configurations: u64) -> Result<Answered, Error> {
         let setup = self.state.setup();
         if !setup.is_searched(&family) {
             let known: Vec<&str> = setup.searched.iter().map(String::as_str).collect();
-            return Err(format!(
+            return Err(error!(
                 "`{family}` cannot be tuned: it is no family of this session, or none of its variants was right yet; there \
                  are: {}",
                 known.join(", ")

@@ -67,7 +67,7 @@ impl Session<'_> {
     /// Begins an iteration on a lane.
     pub(super) async fn hand_over(&mut self, assessed: Assessed, within: Duration) -> anyhow::Result<()> {
         let begun = self.begin(&assessed.compiled).await?;
-        let prepared = match screening::prepare(&self.state, &self.duplicates, &assessed, within)? {
+        let prepared = match screening::prepare(&self.state, &self.shared.duplicates, &assessed, within)? {
             Prepared::Known(evaluation) => Err(evaluation),
             Prepared::Trial(trial) => Ok(trial.request()),
         };
@@ -142,7 +142,7 @@ impl Session<'_> {
 
     /// Has variants screened again that a machine has screened which is not trusted any more.
     async fn screen_again(&mut self, iterations: Vec<IterationId>) -> anyhow::Result<()> {
-        self.duplicates.forget(&iterations);
+        self.shared.duplicates.forget(&iterations);
         for iteration in iterations {
             let Some(finished) = self.state.history().iteration(iteration).cloned() else { continue };
             let kernel = self.cache.kernel(self.state.setup(), iteration).await?;

@@ -9,6 +9,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::origin::{Origin, Purpose};
+use crate::error::Error;
 use crate::runner::compile::CompileError;
 use crate::runner::inputs;
 use crate::runner::messages::CaseRequest;
@@ -53,12 +54,12 @@ pub(super) fn prepare<'a>(
     };
     match cases(state, compiled) {
         Ok(cases) => Ok(Prepared::Trial(trial(state, artifact, cases, compiled, within))),
-        Err(message) => pruned(message),
+        Err(message) => pruned(message.into()),
     }
 }
 
 /// Returns the cases of a variant, each with the time to beat there.
-fn cases(state: &SessionState, compiled: &Compiled) -> Result<Vec<CaseRequest>, String> {
+fn cases(state: &SessionState, compiled: &Compiled) -> Result<Vec<CaseRequest>, Error> {
     let mut cases = compiled.cases.clone()?;
     for case in &mut cases {
         case.incumbent_ns = match compiled.proposal.purpose {

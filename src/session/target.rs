@@ -1,6 +1,7 @@
 //! Where the winners of a session go.
 
 use crate::domain::ids::SessionId;
+use crate::error::Error;
 use crate::store::Store;
 use crate::vcs::{self, Destination, Repo};
 
@@ -35,12 +36,12 @@ impl Target {
     }
 
     /// Returns the target that a session has recorded. None if it has recorded none.
-    pub fn recorded(repo: Result<Repo, String>, commit_to: Option<&str>, kept_under: Option<String>) -> Option<Self> {
+    pub fn recorded(repo: Result<Repo, Error>, commit_to: Option<&str>, kept_under: Option<String>) -> Option<Self> {
         let commit_to = commit_to?;
         let destination = match (&repo, commit_to) {
             (_, NONE) => Err(NoCommit::Chosen),
             (Ok(_), reference) => Ok(Destination::recorded(reference)),
-            (Err(reason), _) => Err(NoCommit::Impossible(reason.clone())),
+            (Err(reason), _) => Err(NoCommit::Impossible(reason.clone().into())),
         };
         Some(Self { repo: repo.ok(), destination, kept_under })
     }

@@ -18,6 +18,7 @@ use crate::domain::floor::Floor;
 use crate::domain::history::Finished;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::origin::{Origin, Purpose};
+use crate::error::{Error, error};
 use crate::runner::compile::Compiler;
 use crate::runner::sass::{self, Lines};
 use crate::store::Store;
@@ -107,7 +108,7 @@ impl<'a> View<'a> {
         Standing { spent, left, record: cases.filter_map(|case| on_record(&case.name)).collect() }
     }
 
-    fn task(&self) -> Result<Value, String> {
+    fn task(&self) -> Result<Value, Error> {
         let setup = self.state.setup();
         let context = setup.search_context();
         let diagnosis = suggestions::diagnosis(self.state, self.findings.clone());
@@ -140,7 +141,7 @@ impl<'a> View<'a> {
         }))
     }
 
-    fn family_source(&self, name: &str) -> Result<Value, String> {
+    fn family_source(&self, name: &str) -> Result<Value, Error> {
         let setup = self.state.setup();
         let found = setup.families.iter().find(|family| family.name == name);
         let found = found.ok_or_else(|| {
@@ -197,7 +198,7 @@ impl<'a> View<'a> {
         })
     }
 
-    fn found(&self, iteration: IterationId) -> Result<Value, String> {
+    fn found(&self, iteration: IterationId) -> Result<Value, Error> {
         let context = self.state.setup().search_context();
         let finished = self.timed(iteration)?;
         let cases = finished.times.iter().map(|time| {
@@ -207,7 +208,7 @@ impl<'a> View<'a> {
         Ok(json!({ "iteration": iteration, "cases": cases.collect::<Vec<_>>() }))
     }
 
-    fn experimented(&self, iteration: IterationId) -> Result<Value, String> {
+    fn experimented(&self, iteration: IterationId) -> Result<Value, Error> {
         let (history, finished) = (self.state.history(), self.timed(iteration)?);
         let ablations = finished.times.iter().map(|time| {
             json!({ "case": time.case, "us": time.median_ns / 1e3,
@@ -244,22 +245,22 @@ impl<'a> View<'a> {
         })
     }
 
-    fn timed(&self, iteration: IterationId) -> Result<&Finished, String> {
+    fn timed(&self, iteration: IterationId) -> Result<&Finished, Error> {
         let found = self.state.history().iteration(iteration);
-        found.ok_or_else(|| format!("iteration {iteration} has no correct time in this session"))
+        found.ok_or_else(|| error!("iteration {iteration} has no correct time in this session"))
     }
 }
 
 /// Looks up what the record or the compiler has to tell of an iteration. A client sees those of its session only.
-async fn looked_up(store: &Store, session: SessionId, compiler: Compiler, look: Look) -> Result<Value, String> {
+async fn looked_up(store: &Store, session: SessionId, compiler: Compiler, look: Look) -> Result<Value, Error> {
     let (iteration, lines) = match look {
         Look::Source(iteration) => (iteration, None),
         Look::MachineCode(iteration, lines) => (iteration, Some(Lines::parse(&lines)?)),
-        _ => return Err("this is not looked up".to_owned()),
+        _ => return Err(Error::new("this is not looked up")),
     };
     let detail = store.iteration(iteration).await.map_err(|error| error.to_string())?;
     if detail.iteration.session != session {
-        return Err(format!("iteration {iteration} is not of this session"));
+        return Err(error!("iteration {iteration} is not of this session"));
     }
     let (variant, _) = store.launched(iteration).await.map_err(|error| error.to_string())?;
     let Some(lines) = lines else {

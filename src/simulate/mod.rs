@@ -16,6 +16,7 @@ pub use summary::{BUDGETS, Reached, Summary, WITHIN};
 use rayon::prelude::*;
 
 use crate::agent;
+use crate::error::Error;
 use crate::spaces::Searchable;
 
 /// How often and how long every proposer runs on every space.
@@ -41,7 +42,7 @@ pub fn proposers() -> impl Iterator<Item = &'static str> {
 /// first summary of a space is that of random search, computed exactly.
 ///
 /// The error is one sentence about a proposer that cannot search a space.
-pub fn simulate(spaces: &[Searchable], proposers: &[String], effort: Effort) -> Result<Vec<Summary>, String> {
+pub fn simulate(spaces: &[Searchable], proposers: &[String], effort: Effort) -> Result<Vec<Summary>, Error> {
     let expected: Vec<Expected> =
         spaces.par_iter().map(|space| Expected::of(&space.space, effort.evaluations)).collect();
     let jobs: Vec<(usize, usize, u64)> = (0..spaces.len())

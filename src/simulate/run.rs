@@ -18,6 +18,7 @@ use crate::domain::timing::Timing;
 use crate::domain::variant::{VariantHash, show_params};
 use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::Case;
+use crate::error::Error;
 use crate::spaces::{Failure, Recording, Searchable};
 
 /// Recorded times have no noise here, so only the smallest speed-up counts. It is the default of sessions.
@@ -47,7 +48,7 @@ pub fn run(
     searched: &Searchable,
     evaluations: usize,
     lanes: usize,
-) -> Result<Run, String> {
+) -> Result<Run, Error> {
     let names = [searched.family().name.clone()];
     let context = SearchContext::new(&searched.workload, &searched.families, &names, &[], &searched.device);
     let mut history = History::default();

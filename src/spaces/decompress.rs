@@ -1,5 +1,6 @@
 //! Reads a file within limits, and decompresses it.
 
+use crate::error::{Error, error};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -17,24 +18,24 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Returns the JSON bytes of a file, which may be compressed with gzip. The error is one sentence without the file's
 /// name.
-pub(super) fn json_bytes(path: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn json_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     // Opening a pipe would wait for its other end.
     if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
-        return Err("it is not a file".to_owned());
+        return Err(Error::new("it is not a file"));
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     let bytes = at_most(file, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
-    let bytes = bytes.ok_or_else(|| format!("it is larger than the limit of {} MiB", MAX_FILE_BYTES >> 20))?;
+    let bytes = bytes.ok_or_else(|| error!("it is larger than the limit of {} MiB", MAX_FILE_BYTES >> 20))?;
     let is_gzip = bytes.starts_with(&GZIP);
     if !is_gzip && path.extension().is_some_and(|extension| extension == "gz") {
-        return Err("its name ends with .gz, but it is not compressed with gzip: rename it".to_owned());
+        return Err(Error::new("its name ends with .gz, but it is not compressed with gzip: rename it"));
     }
     if !is_gzip {
         return Ok(bytes);
     }
     let json = at_most(MultiGzDecoder::new(bytes.as_slice()), MAX_JSON_BYTES);
-    json.map_err(|error| format!("it is not a valid gzip file ({error}): download it again"))?
-        .ok_or_else(|| format!("it has more than {} MiB of JSON, the limit", MAX_JSON_BYTES >> 20))
+    json.map_err(|error| error!("it is not a valid gzip file ({error}): download it again"))?
+        .ok_or_else(|| error!("it has more than {} MiB of JSON, the limit", MAX_JSON_BYTES >> 20))
 }
 
 /// Reads everything. None if there are more than `limit` bytes.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::space::{Configuration, Failure, RecordedSpace, Recording, Row, milliseconds};
+use crate::error::{Error, error};
 
 /// Nanoseconds of the unit of time.
 const MS: f64 = 1e6;
@@ -47,15 +48,15 @@ impl Cache {
     }
 
     /// Makes the space of a cache. The error is one sentence.
-    pub(super) fn into_space(mut self, name: &str) -> Result<RecordedSpace, String> {
+    pub(super) fn into_space(mut self, name: &str) -> Result<RecordedSpace, Error> {
         let names = self.tune_params_keys;
         let values = |name: &String| {
-            self.tune_params.swap_remove(name).ok_or_else(|| format!("`tune_params` has no values of `{name}`"))
+            self.tune_params.swap_remove(name).ok_or_else(|| error!("`tune_params` has no values of `{name}`"))
         };
         let known = names.iter().map(values).collect::<Result<Vec<_>, _>>()?;
         let mut rows = Vec::with_capacity(self.cache.len());
         for (key, entry) in self.cache {
-            rows.push(row(&names, entry).map_err(|problem| format!("configuration `{key}`: {problem}"))?);
+            rows.push(row(&names, entry).map_err(|problem| error!("configuration `{key}`: {problem}"))?);
         }
         let space = RecordedSpace::of_rows(name.to_owned(), names, Some(known), rows)?;
         Ok(RecordedSpace { kernel: self.kernel_name, device: self.device_name, ..space })
@@ -63,10 +64,10 @@ impl Cache {
 }
 
 /// Reads the values and the result of a configuration.
-fn row(names: &[String], mut entry: IndexMap<String, Value>) -> Result<Row, String> {
+fn row(names: &[String], mut entry: IndexMap<String, Value>) -> Result<Row, Error> {
     let costs_ms: Vec<f64> = COSTS.iter().filter_map(|name| entry.get(*name)?.as_f64()).collect();
     let cost_s = (!costs_ms.is_empty()).then(|| costs_ms.iter().sum::<f64>() / 1e3);
-    let mut take = |name: &str| entry.swap_remove(name).ok_or_else(|| format!("`{name}` is missing"));
+    let mut take = |name: &str| entry.swap_remove(name).ok_or_else(|| error!("`{name}` is missing"));
     let values = names.iter().map(|name| take(name)).collect::<Result<_, _>>()?;
     let time = take("time")?;
     if let Some(name) = time.as_str() {

@@ -10,13 +10,14 @@ use crate::domain::origin::Purpose;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::{Error, error};
 
 /// Returns the space that a session evaluated for a family on a case. If the session has one case or one family, it need
 /// not be named. The error is one sentence.
 ///
 /// A configuration that was evaluated several times counts once: with its confirmed time if it has one, else with its
 /// latest time. Failures of the case count, and failures to compile.
-pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<RecordedSpace, String> {
+pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<RecordedSpace, Error> {
     let session = record.session.id;
     let Chosen { case, family, iterations } = Chosen::of(record, case, family)?;
     let case = case.name;
@@ -27,7 +28,7 @@ pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&st
         let Some((confirmed, result)) = result(iteration, &case) else { continue };
         let values: Option<Vec<i64>> = first.keys().map(|name| iteration.params.get(name).copied()).collect();
         let Some(values) = values.filter(|values| values.len() == iteration.params.len()) else {
-            return Err(format!("family `{family}` got other parameters during session {session}"));
+            return Err(error!("family `{family}` got other parameters during session {session}"));
         };
         let is_confirmed = results.get(&values).is_some_and(|(confirmed, _)| *confirmed);
         if confirmed || !is_confirmed {
@@ -36,7 +37,7 @@ pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&st
     }
     let names: Vec<String> = names.into_iter().flat_map(Params::keys).cloned().collect();
     if results.is_empty() {
-        return Err(format!("session {session} has no result of `{family}` on `{case}`"));
+        return Err(error!("session {session} has no result of `{family}` on `{case}`"));
     }
     let row = |(values, (_, result)): (Vec<i64>, _)| {
         let values = values.into_iter().map(Value::from).collect();
@@ -48,7 +49,7 @@ pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&st
 }
 
 /// Returns the case and the family that [`of_session`] exports.
-pub fn chosen(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<(Case, String), String> {
+pub fn chosen(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<(Case, String), Error> {
     Chosen::of(record, case, family).map(|Chosen { case, family, .. }| (case, family))
 }
 
@@ -60,7 +61,7 @@ struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    fn of(record: &'a SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<Self, String> {
+    fn of(record: &'a SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<Self, Error> {
         let session = record.session.id;
         let cases = record.session.cases.iter().map(|case| case.as_str());
         let case = choose(cases, case, "case", &format!("session {session}"))?;
@@ -82,19 +83,19 @@ fn choose<'a>(
     wanted: Option<&str>,
     what: &str,
     place: &str,
-) -> Result<String, String> {
+) -> Result<String, Error> {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();
     let all = names.join(", ");
     match (wanted, names.as_slice()) {
-        (_, []) => Err(format!("{place} has evaluated nothing")),
+        (_, []) => Err(error!("{place} has evaluated nothing")),
         (None, [only]) => Ok((*only).to_owned()),
-        (None, _) => Err(format!("{place} has several: choose one with --{what} ({all})")),
+        (None, _) => Err(error!("{place} has several: choose one with --{what} ({all})")),
         (Some(wanted), _) if names.contains(&wanted) => Ok(wanted.to_owned()),
         (Some(wanted), _) => {
             let hint = did_you_mean(wanted, names.iter().copied());
-            Err(format!("{place} has no {what} `{wanted}`{hint}; it has: {all}"))
+            Err(error!("{place} has no {what} `{wanted}`{hint}; it has: {all}"))
         }
     }
 }

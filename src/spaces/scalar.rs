@@ -1,5 +1,6 @@
 //! The values of parameters, as JSON scalars.
 
+use crate::error::{Error, error};
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -9,18 +10,18 @@ const MAX_VALUES: usize = 10_000;
 
 /// Returns the distinct values of a parameter: integers in increasing order, so that neighbours are alike, and others
 /// in the order given.
-pub(super) fn in_order(values: Vec<Value>) -> Result<Vec<Value>, String> {
+pub(super) fn in_order(values: Vec<Value>) -> Result<Vec<Value>, Error> {
     if values.is_empty() {
-        return Err("it has no values".to_owned());
+        return Err(Error::new("it has no values"));
     }
     if let Some(other) = values.iter().find(|value| value.is_array() || value.is_object() || value.is_null()) {
-        return Err(format!("{} is neither a number nor a text nor a truth value", kind(other)));
+        return Err(error!("{} is neither a number nor a text nor a truth value", kind(other)));
     }
     let mut seen = HashMap::new();
     let mut distinct: Vec<Value> =
         values.into_iter().filter(|value| seen.insert(value.to_string(), ()).is_none()).collect();
     if distinct.len() > MAX_VALUES {
-        return Err(format!("it has {} values: at most {MAX_VALUES} are supported", distinct.len()));
+        return Err(error!("it has {} values: at most {MAX_VALUES} are supported", distinct.len()));
     }
     if distinct.iter().all(Value::is_i64) {
         distinct.sort_by_key(Value::as_i64);

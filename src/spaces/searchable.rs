@@ -7,6 +7,7 @@ use crate::domain::family::{Family, Listed};
 use crate::domain::names::is_file_name;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
+use crate::error::Error;
 use crate::ops;
 
 use super::space::{Configuration, Failure, Parameter, RecordedSpace, Recording};
@@ -34,7 +35,7 @@ pub struct Searchable {
 
 impl Searchable {
     /// Makes a space searchable. The error is one sentence, such as for a name that no parameter may have.
-    pub fn new(space: RecordedSpace) -> Result<Self, String> {
+    pub fn new(space: RecordedSpace) -> Result<Self, Error> {
         let find = |_: &str| Ok(ops::RECORDED);
         let name = file_name(&space.name);
         let numbers: Vec<Vec<i64>> = space.parameters.iter().map(Parameter::numbers).collect();
@@ -73,7 +74,7 @@ impl Searchable {
 
 /// Returns the workload of a recorded space. Its name is that of its one case and of the family, too. The error is one
 /// sentence.
-pub fn workload(name: &str) -> Result<Workload, String> {
+pub fn workload(name: &str) -> Result<Workload, Error> {
     let text = format!(
         "name = \"{name}\"\nabout = \"A recorded search space.\"\nop = \"{OP}\"\ndtype = \"f32\"\n\
          initial_kernel = \"{name}\"\ntolerance = {{ relative_l2 = 1e-3, worst_row = 1e-3 }}\n\

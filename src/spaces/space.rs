@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::scalar;
+use crate::error::{Error, error};
 
 /// The most parameters of a space. Published spaces have up to 20.
 const MAX_PARAMETERS: usize = 64;
@@ -110,13 +111,13 @@ impl RecordedSpace {
         names: Vec<String>,
         known: Option<Vec<Vec<Value>>>,
         rows: Vec<Row>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         check_sizes(&names, &rows)?;
         let found = |column: usize| rows.iter().map(|row| row.values[column].clone()).collect();
         let columns = known.unwrap_or_else(|| (0..names.len()).map(found).collect());
         let mut parameters = Vec::new();
         for (name, values) in names.into_iter().zip(columns) {
-            let values = scalar::in_order(values).map_err(|problem| format!("parameter `{name}`: {problem}"))?;
+            let values = scalar::in_order(values).map_err(|problem| error!("parameter `{name}`: {problem}"))?;
             parameters.push(Parameter { name, values });
         }
         let places: Vec<_> = parameters.iter().map(|parameter| scalar::places(&parameter.values)).collect();
@@ -129,13 +130,13 @@ impl RecordedSpace {
                 positions.push(*places.get(&value.to_string()).ok_or_else(unknown)?);
             }
             if !seen.insert(positions.clone()) {
-                return Err(format!("configuration {} occurs twice: remove one", row + 1));
+                return Err(error!("configuration {} occurs twice: remove one", row + 1));
             }
             if let Ok(recording) = &result {
-                recording.check().map_err(|problem| format!("configuration {}: {problem}", row + 1))?;
+                recording.check().map_err(|problem| error!("configuration {}: {problem}", row + 1))?;
             }
             if cost_s.is_some_and(|cost_s| !cost_s.is_finite() || cost_s < 0.0) {
-                return Err(format!(
+                return Err(error!(
                     "configuration {}: the time that its evaluation took is not a positive number",
                     row + 1
                 ));
@@ -143,7 +144,7 @@ impl RecordedSpace {
             configurations.push(Configuration { positions, result, cost_s });
         }
         if !configurations.iter().any(|configuration| configuration.result.is_ok()) {
-            return Err("no configuration has a time: record at least one that works".to_owned());
+            return Err(Error::new("no configuration has a time: record at least one that works"));
         }
         Ok(Self { name, kernel: None, device: None, parameters, configurations })
     }
@@ -176,25 +177,25 @@ impl RecordedSpace {
 }
 
 impl Recording {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         let is_time = |ns: &f64| ns.is_finite() && *ns > 0.0;
         if [self.time_ns].iter().chain(&self.samples_ns).all(is_time) {
             return Ok(());
         }
-        Err("a time is not a positive number".to_owned())
+        Err(Error::new("a time is not a positive number"))
     }
 }
 
-fn check_sizes<T>(names: &[String], rows: &[T]) -> Result<(), String> {
+fn check_sizes<T>(names: &[String], rows: &[T]) -> Result<(), Error> {
     if names.is_empty() || names.len() > MAX_PARAMETERS {
-        return Err(format!("it has {} parameters: 1 to {MAX_PARAMETERS} are supported", names.len()));
+        return Err(error!("it has {} parameters: 1 to {MAX_PARAMETERS} are supported", names.len()));
     }
     if rows.is_empty() || rows.len() > MAX_CONFIGURATIONS {
-        return Err(format!("it has {} configurations: 1 to {MAX_CONFIGURATIONS} are supported", rows.len()));
+        return Err(error!("it has {} configurations: 1 to {MAX_CONFIGURATIONS} are supported", rows.len()));
     }
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(name.as_str())) {
-        Some(name) => Err(format!("parameter `{name}` occurs twice: rename one")),
+        Some(name) => Err(error!("parameter `{name}` occurs twice: rename one")),
         None => Ok(()),
     }
 }

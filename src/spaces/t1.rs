@@ -9,9 +9,10 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::family::{Family, InPython, Param};
 use crate::domain::op::Dtype;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// Writes the search space of a family on a case of a device as JSON text. The error is one sentence.
-pub fn t1(family: &Family, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<String, String> {
+pub fn t1(family: &Family, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<String, Error> {
     let InPython { constraints, grid, block } = family.in_python(case, dtype, device)?;
     let parameters: Vec<Value> = family.params.iter().map(parameter).collect();
     let condition = |(expression, parameters): (String, Vec<String>)| {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::space::{Configuration, Failure, RecordedSpace, Recording, Row, milliseconds};
+use crate::error::{Error, error};
 
 /// The objective that can be replayed.
 const TIME: &str = "time";
@@ -80,14 +81,14 @@ impl Results {
     }
 
     /// Makes the space of results. The error is one sentence.
-    pub(super) fn into_space(self, name: &str) -> Result<RecordedSpace, String> {
+    pub(super) fn into_space(self, name: &str) -> Result<RecordedSpace, Error> {
         let unit_ns = unit_ns(self.metadata.timeunit.as_deref())?;
         let first = self.results.first().ok_or("`results` is empty")?;
         let names: Vec<String> = first.configuration.keys().cloned().collect();
         let mut rows = Vec::with_capacity(self.results.len());
         for (place, evaluated) in self.results.into_iter().enumerate() {
             let row = evaluated.into_row(&names, unit_ns);
-            rows.extend(row.map_err(|problem| format!("result {}: {problem}", place + 1))?);
+            rows.extend(row.map_err(|problem| error!("result {}: {problem}", place + 1))?);
         }
         let space = RecordedSpace::of_rows(name.to_owned(), names, None, rows)?;
         Ok(RecordedSpace { kernel: self.metadata.kernel_name, device: self.metadata.device_name, ..space })
@@ -116,12 +117,12 @@ impl Evaluated {
     }
 
     /// Returns the values and the result. None for a configuration that violates a constraint: it is outside the space.
-    fn into_row(mut self, names: &[String], unit_ns: f64) -> Result<Option<Row>, String> {
+    fn into_row(mut self, names: &[String], unit_ns: f64) -> Result<Option<Row>, Error> {
         let mut take =
-            |name: &String| self.configuration.swap_remove(name).ok_or_else(|| format!("`{name}` is missing"));
+            |name: &String| self.configuration.swap_remove(name).ok_or_else(|| error!("`{name}` is missing"));
         let values: Vec<Value> = names.iter().map(&mut take).collect::<Result<_, _>>()?;
         if let Some(other) = self.configuration.keys().next() {
-            return Err(format!("the first result has no parameter `{other}`"));
+            return Err(error!("the first result has no parameter `{other}`"));
         }
         let cost_s = self.times.cost().map(|cost| cost * unit_ns / 1e9);
         let failure = match self.invalidity.as_str() {
@@ -131,7 +132,7 @@ impl Evaluated {
             "runtime" => Some(Failure::Runtime),
             "timeout" => Some(Failure::TimedOut),
             "correctness" => Some(Failure::Wrong),
-            other => return Err(format!("the invalidity `{other}` is not known")),
+            other => return Err(error!("the invalidity `{other}` is not known")),
         };
         if let Some(failure) = failure {
             return Ok(Some(Row { values, result: Err(failure), cost_s }));
@@ -145,7 +146,7 @@ impl Evaluated {
 }
 
 /// Returns the nanoseconds of a unit of time.
-fn unit_ns(unit: Option<&str>) -> Result<f64, String> {
+fn unit_ns(unit: Option<&str>) -> Result<f64, Error> {
     match unit {
         // Published files misspell it.
         None | Some("miliseconds" | "milliseconds" | "ms") => Ok(1e6),
@@ -153,7 +154,7 @@ fn unit_ns(unit: Option<&str>) -> Result<f64, String> {
         Some("microseconds" | "us") => Ok(1e3),
         Some("nanoseconds" | "ns") => Ok(1.0),
         Some(other) => {
-            Err(format!("the unit of time `{other}` is not known: use seconds, milliseconds or microseconds"))
+            Err(error!("the unit of time `{other}` is not known: use seconds, milliseconds or microseconds"))
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::space::Space;
+use crate::error::Error;
 use crate::store::testing::{Scene, finish, proposal, wrong};
 
 /// A cache of two parameters with four configurations, one of which fails. `(32, "b")` violates a constraint.
@@ -32,7 +33,7 @@ fn cache() -> Value {
     })
 }
 
-fn parsed(document: &Value) -> Result<RecordedSpace, String> {
+fn parsed(document: &Value) -> Result<RecordedSpace, Error> {
     parse("made-up", document.to_string().as_bytes())
 }
 
@@ -97,7 +98,7 @@ fn a_compressed_file_is_read_and_damaged_ones_are_named() {
     };
     let problem = |name: &str, bytes: &[u8]| {
         let problem = read(&file(name, bytes)).unwrap_err();
-        problem.replace(&folder.path().display().to_string(), "FOLDER")
+        problem.to_string().replace(&folder.path().display().to_string(), "FOLDER")
     };
     let mut compressed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     compressed.write_all(cache().to_string().as_bytes()).unwrap();
@@ -107,7 +108,7 @@ fn a_compressed_file_is_read_and_damaged_ones_are_named() {
     insta::assert_snapshot!(problem("a.json.gz", b"{}"), @"FOLDER/a.json.gz: its name ends with .gz, but it is not compressed with gzip: rename it");
     insta::assert_snapshot!(problem("b.json.gz", &compressed[..compressed.len() / 2]), @"FOLDER/b.json.gz: it is not a valid gzip file (incomplete deflate stream): download it again");
     insta::assert_snapshot!(problem("c.json", b"\x00\xff"), @"FOLDER/c.json: it is not JSON: expected value at line 1 column 1");
-    insta::assert_snapshot!(read(folder.path()).unwrap_err().replace(&folder.path().display().to_string(), "FOLDER"), @"FOLDER: it is not a file");
+    insta::assert_snapshot!(read(folder.path()).unwrap_err().to_string().replace(&folder.path().display().to_string(), "FOLDER"), @"FOLDER: it is not a file");
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn every_mistake_in_a_cache_gets_a_sentence() {
 /// Renames the parameter `X` everywhere.
 fn renamed(name: &str) -> String {
     let text = cache().to_string().replace("\"X\"", &json!(name).to_string());
-    Searchable::new(parse("made-up", text.as_bytes()).unwrap()).map(|_| ()).unwrap_err()
+    Searchable::new(parse("made-up", text.as_bytes()).unwrap()).map(|_| ()).unwrap_err().into()
 }
 
 #[test]

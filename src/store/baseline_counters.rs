@@ -3,12 +3,12 @@
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{now, optional_json, required, signed, text, to_json};
-use super::counters::Rows;
+use super::columns::{now, signed, text, to_json};
+use super::counters::{Rows, add_launch, without_launches};
 use super::sessions::record_cost;
 use super::{Store, StoreError};
 use crate::domain::cost::Spent;
-use crate::domain::counters::{CountedBaseline, Counters};
+use crate::domain::counters::CountedBaseline;
 use crate::domain::ids::{CaseName, SessionId};
 
 impl Store {
@@ -66,15 +66,8 @@ impl Store {
 fn add(found: &mut Vec<CountedBaseline>, row: &SqliteRow) -> Result<(), StoreError> {
     let (case, name): (CaseName, String) = (row.try_get("case_name")?, row.try_get("name")?);
     if !found.last().is_some_and(|last| last.case == case && last.name == name) {
-        let tool = row.try_get::<Option<_>, _>("tool")?.unwrap_or_default();
-        let problem: Option<String> = row.try_get("problem")?;
-        let counters = problem.map_or(Ok(Counters { tool, launches: Vec::new() }), Err);
-        found.push(CountedBaseline { case, name, counters, wall_s: 0.0 });
+        found.push(CountedBaseline { case, name, counters: without_launches(row)?, wall_s: 0.0 });
     }
     let Some(last) = found.last_mut() else { return Ok(()) };
-    last.wall_s += row.try_get::<f64, _>("wall_s")?;
-    if let Ok(counters) = &mut last.counters {
-        counters.launches.push(required(optional_json(row, "metrics")?, "metrics")?);
-    }
-    Ok(())
+    add_launch(row, &mut last.counters, &mut last.wall_s)
 }

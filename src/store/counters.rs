@@ -97,18 +97,30 @@ impl Store {
 /// Adds a launch to the counters of its variant on its case.
 fn add(found: &mut ByCase, row: &SqliteRow) -> Result<(), StoreError> {
     let (iteration, case): (IterationId, CaseName) = (row.try_get("iteration_id")?, row.try_get("case_name")?);
-    let problem: Option<String> = row.try_get("problem")?;
     let counted = match found.entry((iteration, case.clone())) {
         std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
         std::collections::hash_map::Entry::Vacant(entry) => {
-            let none =
-                Counters { tool: row.try_get::<Option<_>, _>("tool")?.unwrap_or_default(), launches: Vec::new() };
-            let counters = problem.map_or(Ok(none), Err);
-            entry.insert(Counted { iteration, case, counters, wall_s: 0.0 })
+            entry.insert(Counted { iteration, case, counters: without_launches(row)?, wall_s: 0.0 })
         }
     };
-    counted.wall_s += row.try_get::<f64, _>("wall_s")?;
-    if let Ok(counters) = &mut counted.counters {
+    add_launch(row, &mut counted.counters, &mut counted.wall_s)
+}
+
+/// Reads what all launches have in common: their tool, or why there are none.
+pub(super) fn without_launches(row: &SqliteRow) -> Result<Result<Counters, String>, StoreError> {
+    let tool = row.try_get::<Option<_>, _>("tool")?.unwrap_or_default();
+    let problem: Option<String> = row.try_get("problem")?;
+    Ok(problem.map_or(Ok(Counters { tool, launches: Vec::new() }), Err))
+}
+
+/// Adds the launch of a row, and its time.
+pub(super) fn add_launch(
+    row: &SqliteRow,
+    counters: &mut Result<Counters, String>,
+    wall_s: &mut f64,
+) -> Result<(), StoreError> {
+    *wall_s += row.try_get::<f64, _>("wall_s")?;
+    if let Ok(counters) = counters {
         counters.launches.push(required(optional_json(row, "metrics")?, "metrics")?);
     }
     Ok(())

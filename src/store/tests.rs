@@ -25,6 +25,7 @@ use crate::domain::profile::tests::launch;
 use crate::domain::record::{Baseline, BaselineKind, Status};
 use crate::domain::regime::Regime;
 use crate::domain::verdict::{Decision, Verdict};
+use crate::error::Error;
 
 /// Removes the instants, which differ in every run. Both must be there.
 fn without_instants(started_at: &mut String, ended_at: &mut Option<String>) {
@@ -655,7 +656,8 @@ async fn hardware_counters_are_kept_launch_by_launch_and_so_is_why_there_are_non
     assert_eq!(column.fetch_all(&scene.store.pool).await.unwrap(), [Some(81.25), None]);
 
     let other = scene.measured(session, 128, None, 90_000.0, Verdict::Tied).await;
-    let none = Counted { iteration: other, case: "b1h1s128".into(), counters: Err("no ncu".to_owned()), wall_s: 0.5 };
+    let none =
+        Counted { iteration: other, case: "b1h1s128".into(), counters: Err(Error::new("no ncu").into()), wall_s: 0.5 };
     scene.store.record_counters(session, &none, Spent::default()).await.unwrap();
     let record = scene.store.session_record(session).await.unwrap();
     assert_eq!(record.no_counters.as_deref(), Some("no ncu"));
@@ -687,7 +689,7 @@ async fn the_counters_of_baselines_are_kept_call_by_call() {
         counters,
         wall_s: 2.5,
     };
-    let both = [of("cudnn", Ok(found)), of("flash", Err("ncu is broken".to_owned()))];
+    let both = [of("cudnn", Ok(found)), of("flash", Err(Error::new("ncu is broken").into()))];
     for counted in &both {
         scene.store.record_baseline_counters(session, counted, Spent::default()).await.unwrap();
     }
@@ -716,7 +718,7 @@ async fn ablations_are_kept_with_what_they_remove_and_what_they_gain() {
     let ablations = vec![
         one(Removed::Nothing, 0, 0, Ok(4000.0), Vec::new()),
         one(Removed::GlobalLoads, 65, 2, Ok(2500.0), lines),
-        one(Removed::Barriers, 0, 3, Err("they order mbarriers".to_owned()), Vec::new()),
+        one(Removed::Barriers, 0, 3, Err(Error::new("they order mbarriers").into()), Vec::new()),
         one(Removed::AllKindsAndWaits, 90, 0, Ok(1500.0), waits),
     ];
     let ablated = Ablated { iteration, case: "b1h1s128".into(), ablations: ablations.clone(), wall_s: 1.5 };

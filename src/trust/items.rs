@@ -122,7 +122,7 @@ pub fn of_models(project: &Path, config: &Config) -> Vec<Item> {
     let mut items = Vec::new();
     // A cassette sends nothing.
     if llm.is_on() && llm.replay.is_empty() {
-        let address = llm.address().map_or_else(|problem| problem, |address| address.to_string());
+        let address = llm.address().map_or_else(|problem| problem.to_string(), |address| address.to_string());
         let key = llm.key_variable().unwrap_or("no key");
         items.push(item(Kind::Models, vec![address, key.to_owned(), llm.send.name().to_owned()]));
     }

@@ -28,7 +28,7 @@ impl FamilyFiles {
     /// Refuses what a project could not read back: then no verb would work there any more.
     pub(super) fn check(&self) -> Result<(), VcsError> {
         let problem = match Family::parse(&self.manifest, self.template.clone()) {
-            Err(problem) => problem,
+            Err(problem) => problem.to_string(),
             Ok(family) if family.name != self.name => format!("its manifest has the name `{}`", family.name),
             Ok(family) if !family.headers.is_empty() => {
                 "its manifest declares `headers`, which are not among its files: remove the key".to_owned()

@@ -105,7 +105,7 @@ fn a_running_session_cannot_be_resumed() {
     session.wait_for("started");
     let said = sandbox.fails(&["resume"]);
     let holder =
-        format!("1 error: this project is in use by `optloop start` (process {}, session 1) in ", session.id());
+        format!("75 error: this project is in use by `optloop start` (process {}, session 1) in ", session.id());
     assert!(said.starts_with(&holder) && said.ends_with(": wait for it, or end it"), "{said}");
     session.kill();
     let (status, ..) = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]).end();

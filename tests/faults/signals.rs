@@ -95,7 +95,7 @@ fn a_bench_that_is_stopped_leaves_no_process_and_no_folder() {
         assert!(left.len() >= 2, "a worker and a compiler");
         send(bench.id(), signal);
         assert_eq!(said.last().unwrap(), "error: it was interrupted");
-        assert_eq!(bench.wait().unwrap().code(), Some(1));
+        assert_eq!(bench.wait().unwrap().code(), Some(130));
         for (process, command) in left {
             assert!(process.ends(), "{command} is left");
         }

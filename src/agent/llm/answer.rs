@@ -11,6 +11,7 @@ use super::edits::Edit;
 use crate::domain::approach::{Approach, Form};
 use crate::domain::mechanism::Mechanism;
 use crate::domain::model_call::AnswerForm;
+use crate::error::{Error, error};
 
 /// The most approaches of one plan that are kept.
 pub const MAX_APPROACHES: usize = 6;
@@ -185,12 +186,12 @@ pub fn wants(answer: &Value) -> Vec<String> {
 }
 
 /// Reads code. An answer without a form has the one that was asked for.
-pub fn code(answer: &Value, asked: Form) -> Result<Code, String> {
+pub fn code(answer: &Value, asked: Form) -> Result<Code, Error> {
     let mut answer = answer.clone();
     if let Some(object) = answer.as_object_mut() {
         object.entry("form").or_insert_with(|| json!(asked));
     }
-    serde_json::from_value(answer).map_err(|error| format!("the answer does not fit its schema: {error}"))
+    serde_json::from_value(answer).map_err(|error| error!("the answer does not fit its schema: {error}"))
 }
 
 #[cfg(test)]
@@ -217,6 +218,6 @@ mod tests {
         assert_eq!(code(&json!({"form": "edits", "edits": []}), Form::Kernel).unwrap().form, Form::Edits);
         assert_eq!(code(&json!({"source": "s"}), Form::Kernel).unwrap().form, Form::Kernel);
         let error = code(&json!({"form": "poem"}), Form::Kernel).unwrap_err();
-        assert!(error.starts_with("the answer does not fit its schema: unknown variant `poem`"), "{error}");
+        assert!(error.to_string().starts_with("the answer does not fit its schema: unknown variant `poem`"), "{error}");
     }
 }

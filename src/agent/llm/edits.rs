@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::family::Family;
+use crate::error::{Error, error};
 
 /// The most edits of one answer. More than that is a new kernel.
 const MAX_EDITS: usize = 40;
@@ -17,8 +18,8 @@ pub struct Edit {
 }
 
 /// Applies edits to the template and the manifest of a family. Returns both.
-pub fn of_family(family: &Family, template: &[Edit], manifest: &[Edit]) -> Result<(String, String), String> {
-    let of_manifest = || apply(&family.manifest, manifest).map_err(|problem| format!("in the manifest, {problem}"));
+pub fn of_family(family: &Family, template: &[Edit], manifest: &[Edit]) -> Result<(String, String), Error> {
+    let of_manifest = || apply(&family.manifest, manifest).map_err(|problem| error!("in the manifest, {problem}"));
     let edited = if manifest.is_empty() { Ok(family.manifest.clone()) } else { of_manifest() };
     // An edit of the search space alone is an edit, too.
     if template.is_empty() && !manifest.is_empty() {
@@ -26,19 +27,19 @@ pub fn of_family(family: &Family, template: &[Edit], manifest: &[Edit]) -> Resul
     }
     match (apply(&family.template, template), edited) {
         (Ok(template), Ok(manifest)) => Ok((template, manifest)),
-        (Err(one), Err(other)) => Err(format!("{one}; {other}")),
+        (Err(one), Err(other)) => Err(error!("{one}; {other}")),
         (Err(problem), _) | (_, Err(problem)) => Err(problem),
     }
 }
 
 /// Applies edits in order. Each sees the result of the earlier ones. The error lists every edit that does not apply,
 /// because the model has only a few attempts to correct them.
-pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
+pub fn apply(text: &str, edits: &[Edit]) -> Result<String, Error> {
     if edits.is_empty() {
-        return Err("there are no edits: give at least one".to_owned());
+        return Err(Error::new("there are no edits: give at least one"));
     }
     if edits.len() > MAX_EDITS {
-        return Err(format!("there are {} edits, and at most {MAX_EDITS} are allowed", edits.len()));
+        return Err(error!("there are {} edits, and at most {MAX_EDITS} are allowed", edits.len()));
     }
     let (mut edited, mut problems) = (text.to_owned(), Vec::new());
     for (place, Edit { search, replace }) in edits.iter().enumerate() {
@@ -47,24 +48,24 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
             Err(problem) => problems.push(format!("edit {}: {problem}", place + 1)),
         }
     }
-    if problems.is_empty() { Ok(edited) } else { Err(problems.join("; ")) }
+    if problems.is_empty() { Ok(edited) } else { Err(Error::of_all(&problems)) }
 }
 
 /// Finds the only occurrence of a passage. If there is no exact match, trailing blanks are ignored.
-fn find(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
+fn find(text: &str, search: &str) -> Result<std::ops::Range<usize>, Error> {
     if search.trim().is_empty() {
-        return Err("`search` is empty: copy a passage of the template".to_owned());
+        return Err(Error::new("`search` is empty: copy a passage of the template"));
     }
     let found: Vec<usize> = text.match_indices(search).map(|(at, _)| at).collect();
     match found[..] {
         [at] => Ok(at..at + search.len()),
         [] => find_ignoring_trailing_blanks(text, search),
-        _ => Err(format!("`search` occurs {} times: copy more lines around it", found.len())),
+        _ => Err(error!("`search` occurs {} times: copy more lines around it", found.len())),
     }
 }
 
 /// Finds whole lines that differ from the passage only in trailing blanks.
-fn find_ignoring_trailing_blanks(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
+fn find_ignoring_trailing_blanks(text: &str, search: &str) -> Result<std::ops::Range<usize>, Error> {
     let wanted: Vec<&str> = search.trim_matches('\n').lines().map(str::trim_end).collect();
     let mut lines = Vec::new();
     let mut at = 0;
@@ -80,8 +81,8 @@ fn find_ignoring_trailing_blanks(text: &str, search: &str) -> Result<std::ops::R
             let (last_at, last) = lines[start + wanted.len() - 1];
             Ok(lines[start].0..last_at + last.len())
         }
-        [] => Err(format!("`search` does not occur there: copy a passage exactly{}", nearest(&lines, &wanted))),
-        _ => Err(format!("`search` occurs {} times: copy more lines around it", starts.len())),
+        [] => Err(error!("`search` does not occur there: copy a passage exactly{}", nearest(&lines, &wanted))),
+        _ => Err(error!("`search` occurs {} times: copy more lines around it", starts.len())),
     }
 }
 
@@ -120,7 +121,7 @@ mod tests {
     fn the_nearest_passage_is_shown() {
         let text = "int a = 1;\nint b = 2;\nint c = 3;\nint d = 4;\n";
         let error = apply(text, &[edit("int c = 3;\nint d = 5;", "")]).unwrap_err();
-        assert!(error.ends_with("the nearest one is:\nint c = 3;\nint d = 4;"), "{error}");
+        assert!(error.to_string().ends_with("the nearest one is:\nint c = 3;\nint d = 4;"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, error};
 
 /// The most bytes of a template, with those of fragments that an edited one contains. The largest of the shipped ones
 /// has 33 KB.
@@ -62,14 +63,14 @@ pub struct Existing<'a> {
 }
 
 /// Makes a configuration from an approach that needs no code.
-pub fn of_parameters(approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
+pub fn of_parameters(approach: &Approach, existing: &Existing<'_>) -> Result<Generated, Error> {
     let family = existing.family(&approach.family)?;
     let params = existing.configuration(family, &approach.parameters, None)?;
     Ok(Generated { family: None, name: family.name.clone(), params })
 }
 
 /// Makes a configuration from code. The error lists all mistakes, for the model.
-pub fn of_code(code: &Code, approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
+pub fn of_code(code: &Code, approach: &Approach, existing: &Existing<'_>) -> Result<Generated, Error> {
     let family = match code.form {
         Form::Parameters => {
             let family = existing.family(&approach.family)?;
@@ -89,28 +90,28 @@ pub fn of_code(code: &Code, approach: &Approach, existing: &Existing<'_>) -> Res
 }
 
 impl Existing<'_> {
-    fn family(&self, name: &str) -> Result<&Family, String> {
+    fn family(&self, name: &str) -> Result<&Family, Error> {
         self.families.iter().find(|family| family.name == name).ok_or_else(|| {
             let known: Vec<&str> = self.families.iter().map(|family| family.name.as_str()).collect();
-            format!("there is no family `{name}`; there are: {}", known.join(", "))
+            error!("there is no family `{name}`; there are: {}", known.join(", "))
         })
     }
 
     /// Makes a family from a manifest and a template.
-    fn made(&self, code: &Code, manifest: &str, template: String) -> Result<Family, String> {
+    fn made(&self, code: &Code, manifest: &str, template: String) -> Result<Family, Error> {
         check_sizes(manifest, &template)?;
         check_template(&template)?;
         let name = name(&code.name, manifest, &template);
         let own = self.workload.op;
         let find_op = |op: &str| {
-            let other = || format!("its op is `{op}`, and the workload's is `{}`", own.name());
+            let other = || error!("its op is `{op}`, and the workload's is `{}`", own.name());
             if op == own.name() { Ok(own) } else { Err(other()) }
         };
         let family = Family::parse_with_op(&renamed(manifest, &name, &code.about)?, template, find_op);
         let family = family.map_err(|mistakes| mistakes.join("; "))?;
         let problems = check_family(&family);
         if !problems.is_empty() {
-            return Err(problems.join("; "));
+            return Err(Error::of_all(&problems));
         }
         let (own, own_space) = (normalised(&family.template), family.params.keys().collect::<Vec<_>>());
         let own_plan = plan(&family);
@@ -119,7 +120,7 @@ impl Existing<'_> {
             has_space && normalised(&other.template) == own && plan(other) == own_plan
         });
         match same {
-            Some(other) => Err(format!("it is the same as the family `{}` except for blanks and comments", other.name)),
+            Some(other) => Err(error!("it is the same as the family `{}` except for blanks and comments", other.name)),
             None => Ok(family),
         }
     }
@@ -127,7 +128,7 @@ impl Existing<'_> {
     /// Completes a configuration. Missing values are those of the fastest configuration that is valid with them, else the
     /// defaults. If none is, the fastest configuration that is valid as it stands takes its place: parameters that the model
     /// has chosen for an edit are not worth a correction that is paid for.
-    fn configuration(&self, family: &Family, given: &Params, code: Option<Form>) -> Result<Params, String> {
+    fn configuration(&self, family: &Family, given: &Params, code: Option<Form>) -> Result<Params, Error> {
         let mut problems = Vec::new();
         for (name, value) in given {
             match family.params.get(name) {
@@ -139,7 +140,7 @@ impl Existing<'_> {
             }
         }
         if !problems.is_empty() {
-            return Err(problems.join("; "));
+            return Err(Error::of_all(&problems));
         }
         let with = |base: Option<&Params>, given: &Params| -> Params {
             let value = |name: &String, default: i64| {
@@ -164,7 +165,7 @@ impl Existing<'_> {
                 Some(problem) => drop(why.get_or_insert(problem)),
             }
         }
-        Err(why.unwrap_or_default())
+        Err(why.unwrap_or_default().into())
     }
 
     /// Returns why a configuration cannot run on the case: a constraint, or its launch plan.
@@ -174,22 +175,22 @@ impl Existing<'_> {
     }
 }
 
-fn check_sizes(manifest: &str, template: &str) -> Result<(), String> {
+fn check_sizes(manifest: &str, template: &str) -> Result<(), Error> {
     if template.len() > MAX_SOURCE_BYTES {
-        return Err(format!("the source has {} bytes, and at most {MAX_SOURCE_BYTES} are allowed", template.len()));
+        return Err(error!("the source has {} bytes, and at most {MAX_SOURCE_BYTES} are allowed", template.len()));
     }
     if template.trim().is_empty() {
-        return Err("`source` is empty: give the CUDA source".to_owned());
+        return Err(Error::new("`source` is empty: give the CUDA source"));
     }
     if manifest.len() > MAX_MANIFEST_BYTES {
-        return Err(format!("the manifest has {} bytes, and at most {MAX_MANIFEST_BYTES} are allowed", manifest.len()));
+        return Err(error!("the manifest has {} bytes, and at most {MAX_MANIFEST_BYTES} are allowed", manifest.len()));
     }
     Ok(())
 }
 
 /// Refuses statements that only template files may have. The templates that a model sees already contain their
 /// fragments.
-fn check_template(template: &str) -> Result<(), String> {
+fn check_template(template: &str) -> Result<(), Error> {
     let statement =
         |rest: &str| rest.trim_start_matches(['-', ' ', '\t', '\n']).split_whitespace().next().map(str::to_owned);
     let statements = template.split("<%").skip(1).filter_map(statement);
@@ -199,18 +200,18 @@ fn check_template(template: &str) -> Result<(), String> {
         return Ok(());
     }
     let unknown: Vec<String> = unknown.into_iter().collect();
-    Err(format!("the template uses `{}`: only if, for, set and raw are allowed", unknown.join("`, `")))
+    Err(error!("the template uses `{}`: only if, for, set and raw are allowed", unknown.join("`, `")))
 }
 
 /// Returns a source as a template that renders to it.
-fn literal(source: &str) -> Result<String, String> {
+fn literal(source: &str) -> Result<String, Error> {
     if source.contains("<$") {
-        return Err(
-            "a `kernel` is not rendered: write the values in place of <$ NAME $>, or choose `family`".to_owned()
-        );
+        return Err(Error::new(
+            "a `kernel` is not rendered: write the values in place of <$ NAME $>, or choose `family`",
+        ));
     }
     if source.contains("endraw") {
-        return Err("the source contains `endraw`: remove it".to_owned());
+        return Err(Error::new("the source contains `endraw`: remove it"));
     }
     let is_plain = !["<$", "<%", "<#"].iter().any(|opening| source.contains(opening));
     Ok(if is_plain { source.to_owned() } else { format!("<% raw %>{source}<% endraw %>") })
@@ -229,15 +230,15 @@ fn name(given: &str, manifest: &str, template: &str) -> String {
 }
 
 /// Sets the name of a manifest. Headers are removed: they are folders of the project, which a model does not choose.
-fn renamed(manifest: &str, name: &str, about: &str) -> Result<String, String> {
+fn renamed(manifest: &str, name: &str, about: &str) -> Result<String, Error> {
     let mut table: toml::Table =
-        toml::from_str(manifest).map_err(|error| format!("the manifest is not TOML: {}", error.message()))?;
+        toml::from_str(manifest).map_err(|error| error!("the manifest is not TOML: {}", error.message()))?;
     table.insert("name".to_owned(), name.into());
     if !about.trim().is_empty() {
         table.insert("about".to_owned(), about.split_whitespace().collect::<Vec<_>>().join(" ").into());
     }
     table.remove("headers");
-    toml::to_string(&table).map_err(|error| format!("the manifest cannot be written: {error}"))
+    toml::to_string(&table).map_err(|error| error!("the manifest cannot be written: {error}"))
 }
 
 /// Lists the limits that a parsed family exceeds.
@@ -310,7 +311,7 @@ mod tests {
         assert!(check_template("<% if A == 1 %>x<% endif %>").is_ok());
         assert_eq!(
             check_template("<% include \"a\" %><%- import \"b\" %>").unwrap_err(),
-            "the template uses `import`, `include`: only if, for, set and raw are allowed"
+            "the template uses `import`, `include`: only if, for, set and raw are allowed".into()
         );
     }
 }

@@ -11,12 +11,13 @@ use tera::{Context, Tera};
 use super::answer;
 use crate::domain::approach::{Approach, Form};
 use crate::domain::escape::one_line;
+use crate::error::Error;
 
 /// The smallest mean number of bytes per token. Prompts are mostly code, which tokenizers split into tokens of three to
 /// four bytes. With fewer bytes per token, a prompt would exceed `context_tokens`.
 const BYTES_PER_TOKEN: usize = 3;
 
-static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
+static TEMPLATES: LazyLock<Result<Tera, Error>> = LazyLock::new(|| {
     let mut tera = Tera::default();
     let templates = [
         ("system", include_str!("../../../templates/prompts/system.md.tera")),
@@ -103,7 +104,7 @@ pub enum Ask<'a> {
 }
 
 /// Renders a prompt of at most `tokens` tokens. Sections that do not fit are omitted, the last ones first.
-pub fn render(task: &Task, sections: &[Section], ask: Ask<'_>, tokens: usize) -> Result<Prompt, String> {
+pub fn render(task: &Task, sections: &[Section], ask: Ask<'_>, tokens: usize) -> Result<Prompt, Error> {
     let templates = TEMPLATES.as_ref().map_err(Clone::clone)?;
     let filled = |name: &str, context: &Context| templates.render(name, context).map_err(|error| error.to_string());
     let system = filled("system", &Context::new())?;

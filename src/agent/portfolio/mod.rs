@@ -29,6 +29,7 @@ use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::CaseName;
 use crate::domain::proposal::Suggestion;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// A way to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -181,7 +182,7 @@ impl Portfolio {
         diagnosis: &Diagnosis,
         history: &History,
         place: Place<'a>,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         let case = place.case;
         match way {
             Way::Remedy => local::remedy(context, diagnosis, history, case),
@@ -222,7 +223,7 @@ impl Proposer for Portfolio {
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Suggestion>, String> {
+    ) -> Result<Option<Suggestion>, Error> {
         self.credit(context, history);
         let factor = |case: &str| self.cases.factor(&case.into());
         let step = self.opening.next(context, diagnosis, history, (under_way, factor), &mut self.rng)?;

@@ -12,7 +12,7 @@ use crate::domain::compute::Compute;
 use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
 use crate::domain::oracle::OracleLanguage;
-use crate::error::usage_sentence;
+use crate::error::{Error, error, usage_sentence};
 use crate::intake::{CaseSizes, Imported, OracleKernel, OracleNotes, Wanted, with_oracle};
 
 /// The work of an op whose work is not given.
@@ -183,25 +183,25 @@ fn by_name<T>(first: Vec<(String, T)>, later: Vec<(String, T)>) -> Vec<(String, 
     first.into_iter().chain(later).collect::<IndexMap<_, _>>().into_iter().collect()
 }
 
-fn template(text: &str) -> Result<(String, String), String> {
+fn template(text: &str) -> Result<(String, String), Error> {
     let value = text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
+    value.ok_or_else(|| error!("`{text}`: write NAME=VALUE"))
 }
 
-fn compute(text: &str) -> Result<Compute, String> {
+fn compute(text: &str) -> Result<Compute, Error> {
     let found = [Compute::Dtype, Compute::Tf32].into_iter().find(|mode| mode.name() == text);
-    found.ok_or_else(|| format!("`{text}`: write dtype or tf32"))
+    found.ok_or_else(|| error!("`{text}`: write dtype or tf32"))
 }
 
-fn dtype(text: &str) -> Result<(String, Dtype), String> {
+fn dtype(text: &str) -> Result<(String, Dtype), Error> {
     let parts = text.split_once('=');
     let found = parts.and_then(|(name, of)| Some((name.trim().to_owned(), Dtype::of_name(of.trim())?)));
-    found.ok_or_else(|| format!("`{text}`: write TENSOR=TYPE with one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
+    found.ok_or_else(|| error!("`{text}`: write TENSOR=TYPE with one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
 }
 
-fn scalar(text: &str) -> Result<(String, f64), String> {
+fn scalar(text: &str) -> Result<(String, f64), Error> {
     let value = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?)));
-    value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
+    value.ok_or_else(|| error!("`{text}`: write NAME=VALUE"))
 }
 
 impl KernelOptions {
@@ -251,7 +251,7 @@ impl KernelOptions {
         let (path, function) = function_of(path);
         let (text, file) = (read(path)?, shown(path));
         if OracleLanguage::of_file(&file) != Some(OracleLanguage::Cuda) {
-            let notes = OracleNotes::read(&text, function).map_err(|problem| named(&file, &[problem]))?;
+            let notes = OracleNotes::read(&text, function).map_err(|problem| named(&file, &[problem.into()]))?;
             let words = ["optloop add", "--oracle"].map(OsString::from).into_iter().chain([path.into()]);
             let parsed = InFile::try_parse_from(words.chain(notes.options.iter().map(OsString::from)));
             let parsed = parsed.map_err(|error| {
@@ -269,7 +269,7 @@ impl KernelOptions {
         }
         let extents = |text: &Option<String>| text.as_deref().map(Wanted::extents).unwrap_or_default();
         let kernel = OracleKernel::read(&text, extents(&self.oracle_grid), extents(&self.oracle_block));
-        let kernel = Some(kernel.map_err(|problem| named(&file, &[problem]))?);
+        let kernel = Some(kernel.map_err(|problem| named(&file, &[problem.into()]))?);
         Ok((self.clone(), Some(OracleFile { text, kernel, notes: OracleNotes::default() })))
     }
 

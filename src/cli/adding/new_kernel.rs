@@ -74,7 +74,7 @@ impl NewKernel {
         let tried = {
             let _running = activity::begin("compiling the kernel with other values", None);
             TunableTrials::of((&workload, &family), (&first, &self.wanted), &config, &self.arch)
-                .map_err(|problem| usage_sentence(in_users_file(&problem, file, draft)))?
+                .map_err(|problem| usage_sentence(in_users_file(&problem.to_string(), file, draft)))?
         };
         let mut wanted = std::mem::take(&mut self.wanted);
         tried.note(&mut wanted, &first);

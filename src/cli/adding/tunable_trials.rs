@@ -10,6 +10,7 @@ use crate::domain::family::{ConfigurationError, Family, Param};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::Workload;
+use crate::error::{Error, error};
 use crate::intake::{Texts, Tunable, Wanted};
 use crate::launch::own_executable;
 use crate::runner::compile::Compiler;
@@ -42,7 +43,7 @@ impl TunableTrials {
         (texts, wanted): (&Texts, &Wanted),
         config: &Config,
         arch: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let text = |error: anyhow::Error| format!("{error:#}");
         let device = DeviceInfo::of_arch(arch)?;
         let renderer = Renderer::new(own_executable().map_err(text)?);
@@ -50,17 +51,17 @@ impl TunableTrials {
         let limits = config.compile_limits();
         let compiler = Compiler::new(own_executable().map_err(text)?, toolchain, arch, &config.compile.options, limits);
         let compiler = compiler.map_err(text)?;
-        let Some(case) = workload.cases.first() else { return Err("it has no case".to_owned()) };
+        let Some(case) = workload.cases.first() else { return Err(Error::new("it has no case")) };
         let space = Space { family, case, dtype: workload.dtype, device: &device };
-        let artifact = |params: &Params| -> Result<Artifact, String> {
+        let artifact = |params: &Params| -> Result<Artifact, Error> {
             let variant = renderer.render(family, &family.specialization(case), workload.dtype, params)?;
-            compiler.compile(&variant).map_err(|error| error.to_string())
+            compiler.compile(&variant).map_err(Error::new)
         };
         let ptx = |params: &Params| artifact(params).map(|artifact| artifact.ptx);
         let defaults = family.defaults();
         for case in &workload.cases {
             let plan = family.plan(&defaults, case, workload.op, workload.dtype, &device);
-            plan.map_err(|problem| format!("case `{}`: {problem}", case.name))?;
+            plan.map_err(|problem| error!("case `{}`: {problem}", case.name))?;
         }
         let as_it_is = artifact(&defaults)?;
         let adds_floats_with_atomics = as_it_is.adds_floats_with_atomics();
@@ -80,7 +81,7 @@ impl TunableTrials {
                 let result =
                     is_valid.then(|| match never_launches(workload, family, (&tunable.name, value), &device) {
                         Some(problem) => Err(problem),
-                        None => ptx(&params),
+                        None => ptx(&params).map_err(String::from),
                     });
                 OtherValue { tunable, value, result }
             })

@@ -8,6 +8,7 @@ use serde_json::Value;
 use time::macros::format_description;
 
 use crate::domain::instant;
+use crate::error::Error;
 
 /// The format of a list.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -72,20 +73,19 @@ fn cell(value: &Value) -> String {
 
 /// Reads an instant: a date, the beginning of an RFC 3339 text in UTC, or a duration before now, such as `2d`. Returns a
 /// text that sorts among instants.
-pub fn instant(text: &str) -> Result<String, String> {
+pub fn instant(text: &str) -> Result<String, Error> {
     let ago = humantime::parse_duration(text).ok().and_then(|ago| time::Duration::try_from(ago).ok());
     if let Some(instant) = ago.and_then(|ago| instant::now().checked_sub(ago)) {
         return instant
             .format(format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"))
-            .map_err(|error| error.to_string());
+            .map_err(Error::new);
     }
     let is_date = |text: &str| time::Date::parse(text, format_description!("[year]-[month]-[day]")).is_ok();
     match text.split_at_checked(10) {
         Some((date, rest)) if is_date(date) && (rest.is_empty() || rest.starts_with('T')) => Ok(text.to_owned()),
-        _ => {
-            Err("write a date such as 2026-11-20, an instant such as 2026-11-20T10:00, or a duration such as 2d"
-                .to_owned())
-        }
+        _ => Err(Error::new(
+            "write a date such as 2026-11-20, an instant such as 2026-11-20T10:00, or a duration such as 2d",
+        )),
     }
 }
 

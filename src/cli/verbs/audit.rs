@@ -11,7 +11,7 @@ use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
 use crate::domain::corpus::{CorpusEntry, EntryKind, PASSED};
 use crate::domain::names::did_you_mean;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, error, usage, usage_sentence};
 use crate::launch::armed::{self, ArmedDevice};
 use crate::launch::consent;
 use crate::launch::devices;
@@ -103,10 +103,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 }
 
 /// Returns the names of the kernels to replay: the given ones, or all if none is given.
-fn chosen(mut names: Vec<String>, only: &[String]) -> Result<Vec<String>, String> {
+fn chosen(mut names: Vec<String>, only: &[String]) -> Result<Vec<String>, Error> {
     if let Some(name) = only.iter().find(|name| !names.contains(name)) {
         let hint = did_you_mean(name, names.iter().map(String::as_str));
-        return Err(format!("there is no kernel `{name}`{hint} in tests/audit/"));
+        return Err(error!("there is no kernel `{name}`{hint} in tests/audit/"));
     }
     names.retain(|name| only.is_empty() || only.contains(name));
     Ok(names)

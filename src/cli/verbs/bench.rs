@@ -20,7 +20,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::gpu_state::Load;
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, error, usage, usage_sentence};
 use crate::evaluated::Evaluated;
 use crate::launch::armed;
 use crate::launch::consent;
@@ -128,11 +128,11 @@ struct Printed<'a> {
 }
 
 /// Parses a range of speed-ups.
-fn speedup(text: &str) -> Result<(f64, f64), String> {
+fn speedup(text: &str) -> Result<(f64, f64), Error> {
     let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
     range
         .filter(|(lo, hi): &(f64, f64)| *lo > 0.0 && lo <= hi && hi.is_finite())
-        .ok_or_else(|| format!("`{text}` is not a range of speed-ups: write LOW..HIGH, such as 1.05..1.3"))
+        .ok_or_else(|| error!("`{text}` is not a range of speed-ups: write LOW..HIGH, such as 1.05..1.3"))
 }
 
 /// Measures and prints the results.

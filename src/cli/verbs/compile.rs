@@ -18,7 +18,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
 use crate::domain::workload::Workload;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, error, usage, usage_sentence};
 use crate::launch::own_executable;
 use crate::notices::say;
 use crate::runner::activity;
@@ -159,7 +159,7 @@ fn select(workload: &Workload, families: &[Family], device: &DeviceInfo, rendere
         });
         match variants {
             Ok(variants) => selected.add(variants),
-            Err(problem) => selected.unusable.push(problem),
+            Err(problem) => selected.unusable.push(problem.into()),
         }
     }
     selected
@@ -173,7 +173,7 @@ fn variants_of(
     device: &DeviceInfo,
     renderer: &Renderer,
     (random, rng): (u32, &mut SmallRng),
-) -> Result<Vec<SelectedVariant>, String> {
+) -> Result<Vec<SelectedVariant>, Error> {
     let (mut specializations, mut variants) = (Vec::new(), Vec::new());
     for (case, start) in fit.taken() {
         // Some cases share a source. The first one with a valid configuration of the family represents them.
@@ -189,7 +189,7 @@ fn variants_of(
         for params in configurations {
             // A mistake in the launch plan is reported here, not only where there is a GPU.
             let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
-                format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
+                error!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
             })?;
             let variant = renderer.render(family, &specialization, workload.dtype, &params)?;
             let mut launched = BTreeMap::new();
@@ -222,7 +222,9 @@ impl Row {
         let result = result.and_then(|artifact| {
             let has = |name: &String| artifact.kernels.iter().any(|kernel| &kernel.name == name);
             match selected.launched.keys().find(|name| !has(name)) {
-                Some(name) => Err(format!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source")),
+                Some(name) => {
+                    Err(error!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source").into())
+                }
                 None => Ok(artifact),
             }
         });

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::machine::MachineState;
 use crate::environment;
-use crate::error::usage;
+use crate::error::{Error, error, usage};
 use crate::launch::consent;
 use crate::launch::own_executable;
 use crate::notices::say;
@@ -331,7 +331,7 @@ fn torch(project: &Project, config: Option<&Config>) -> Finding {
         Ok((python, None)) => {
             Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`"))
         }
-        Err(reason) => Missing(reason),
+        Err(reason) => Missing(reason.into()),
     }
 }
 
@@ -342,21 +342,21 @@ fn numpy(project: &Project, config: Option<&Config>) -> Finding {
         Ok((python, None)) => Missing(format!(
             "{python} has no numpy, which oracles in Python need (those in CUDA do not): `{python} -m pip install numpy`"
         )),
-        Err(reason) => Missing(reason),
+        Err(reason) => Missing(reason.into()),
     }
 }
 
 /// Runs a program in the project's Python. Returns the interpreter, and what the program printed unless it failed. The error
 /// is why it was not asked.
-fn ask_python(project: &Project, config: Option<&Config>, program: &str) -> Result<(String, Option<String>), String> {
+fn ask_python(project: &Project, config: Option<&Config>, program: &str) -> Result<(String, Option<String>), Error> {
     let defaults = Config::default();
     let config = config.unwrap_or(&defaults);
     match crate::trust::of_interpreter(project.root(), config) {
         Ok(Some(item)) if !consent::is_trusted(project, &item) => {
-            return Err("the interpreter in config.toml is not trusted, so it was not asked".to_owned());
+            return Err(Error::new("the interpreter in config.toml is not trusted, so it was not asked"));
         }
         Ok(_) => {}
-        Err(error) => return Err(format!("{error:#}")),
+        Err(error) => return Err(error!("{error:#}")),
     }
     let python = project.root().canonicalize().map(|root| interpreter(&root, &config.baseline.python));
     let python = python.unwrap_or_else(|_| config.baseline.python.clone());

@@ -16,7 +16,7 @@ use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::names::did_you_mean;
 use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
-use crate::error::usage_sentence;
+use crate::error::{error, usage_sentence};
 use crate::notices::say;
 use crate::report::format;
 use crate::store::{Filter, Grouping, HistoryRow, Listed, MOST_GROUPED, Sort, Store};
@@ -311,7 +311,7 @@ fn reason(row: &HistoryRow) -> Option<&str> {
 
 fn verdict_parser() -> impl TypedValueParser<Value = Verdict> {
     PossibleValuesParser::new(VERDICTS.map(Verdict::name)).try_map(|name| {
-        VERDICTS.into_iter().find(|verdict| verdict.name() == name).ok_or_else(|| format!("no verdict `{name}`"))
+        VERDICTS.into_iter().find(|verdict| verdict.name() == name).ok_or_else(|| error!("no verdict `{name}`"))
     })
 }
 

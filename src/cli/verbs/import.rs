@@ -14,7 +14,7 @@ use crate::cli::adding::problem_files::ProblemFiles;
 use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
 use crate::domain::names::shortened;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, error, usage, usage_sentence};
 use crate::intake::{
     Draft, Imported, OracleNotes, Reading, Tuning, TuningSource, Wanted, definition, problem, script, t1, workloads,
 };
@@ -121,8 +121,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
             let config = Config::load(project.root()).map_err(usage)?;
             args.tuning(args.run_script(&config, project)?, notes)
         }
-        Some("json") => match kind(&text).map_err(|problem| about(file, &problem))? {
-            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem))?, notes),
+        Some("json") => match kind(&text).map_err(|problem| about(file, &problem.to_string()))? {
+            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem.to_string()))?, notes),
             Kind::Definition => args.definition(&text),
         },
         _ => Err(about(
@@ -177,18 +177,18 @@ enum Kind {
 }
 
 /// Tells what a JSON file is.
-fn kind(text: &str) -> Result<Kind, String> {
-    let json: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+fn kind(text: &str) -> Result<Kind, Error> {
+    let json: serde_json::Value = serde_json::from_str(text).map_err(|error| error!("it is not JSON: {error}"))?;
     let has = |key: &str| json.get(key).is_some();
     if has("ConfigurationSpace") || has("KernelSpecification") {
         Ok(Kind::T1)
     } else if has("axes") && has("reference") {
         Ok(Kind::Definition)
     } else if has("cache") || has("results") {
-        Err("it has recorded times, which optloop simulate reads".to_owned())
+        Err(Error::new("it has recorded times, which optloop simulate reads"))
     } else {
         let found = "neither `ConfigurationSpace` (T1) nor `axes` and `reference` (a definition of flashinfer-bench)";
-        Err(format!("it has {found}"))
+        Err(error!("it has {found}"))
     }
 }
 
@@ -211,7 +211,9 @@ impl Args {
             let _running = activity::begin("examining the module", None);
             examined_problem(&self.file, &contents, &config.baseline.python)
         };
-        let read = told.and_then(|json| problem(&json)).map_err(|problem| about(&self.file, &problem))?;
+        let read = told
+            .and_then(|json| problem(&json).map_err(String::from))
+            .map_err(|problem| about(&self.file, &problem))?;
         // Files of benchmarks say all that they do in their names.
         let stem = shortened(&problem_name(&self.file));
         let name = name(self.given.name.as_deref(), &format!("{stem}.py"))?;
@@ -242,7 +244,7 @@ impl Args {
             recorded_call(&self.file, &self.arguments, self.given.kernel.as_deref(), python)
         };
         let call = call.map_err(|problem| about(&self.file, &problem))?;
-        script(&call).map_err(|problem| about(&self.file, &problem))
+        script(&call).map_err(|problem| about(&self.file, &problem.to_string()))
     }
 
     /// Returns what the user says beside the file, with the shapes in the annotations of the oracle.
@@ -283,7 +285,7 @@ impl Args {
     /// Understands a definition of flashinfer-bench with its workloads and a kernel.
     fn definition(&self, text: &str) -> anyhow::Result<Understood> {
         let file = shown(&self.file);
-        let definition = definition(text).map_err(|problem| about(&self.file, &problem))?;
+        let definition = definition(text).map_err(|problem| about(&self.file, &problem.to_string()))?;
         let Some(path) = &self.kernel_file else {
             return Err(about(
                 &self.file,
@@ -291,7 +293,7 @@ impl Args {
             ));
         };
         let cases = match &self.workloads {
-            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, &problem))?,
+            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, &problem.to_string()))?,
             None => Vec::new(),
         };
         let (source, kernel) = (read(path)?, self.given.kernel.as_deref());

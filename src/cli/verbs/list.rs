@@ -103,7 +103,7 @@ pub fn run(args: &Args, project: &Project, screen: Screen, out: &mut impl Write)
             declared: Some(matches!(op.source(), OpSource::Declared(_))),
             ..Entry::new(Kind::Op, &name)
         },
-        Err(problem) => Entry::broken(Kind::Op, &name, vec![relative(project, &problem)]),
+        Err(problem) => Entry::broken(Kind::Op, &name, vec![relative(project, &problem.to_string())]),
     }));
     if args.format.write(&entries, out)? {
         return Ok(());

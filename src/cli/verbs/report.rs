@@ -23,7 +23,7 @@ use crate::domain::op::independent_dims;
 use crate::domain::origin::Purpose;
 use crate::domain::record::{IterationRecord, SessionKind, SessionRecord};
 use crate::domain::workload::{Case, Workload};
-use crate::error::usage_sentence;
+use crate::error::{Error, usage_sentence};
 use crate::launch::project_store::store_path;
 use crate::launch::replayed;
 use crate::report::two::{self, Side};
@@ -58,11 +58,11 @@ pub struct Args {
 }
 
 /// Reads a format. An earlier release had one more, which scripts may still ask for.
-fn format(name: &str) -> Result<Format, String> {
+fn format(name: &str) -> Result<Format, Error> {
     if name == "md-details" {
-        return Err(DETAILS_ARE_GONE.to_owned());
+        return Err(Error::new(DETAILS_ARE_GONE));
     }
-    Format::from_str(name, false).map_err(|_| "expected md, html, json or csv".to_owned())
+    Format::from_str(name, false).map_err(|_| Error::new("expected md, html, json or csv"))
 }
 
 /// What the command line says to those who ask for the details as Markdown.

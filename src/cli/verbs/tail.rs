@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::cli::client::{Client, ServiceArgs};
 use crate::domain::submission::SubmissionId;
-use crate::error::Usage;
+use crate::error::{Error, Kind};
 use crate::notices::say;
 use crate::report::format;
 
@@ -55,7 +55,7 @@ pub async fn follow(client: &Client, id: SubmissionId, json: bool, out: &mut imp
         };
         match listened {
             Ok(true) => return Ok(()),
-            Err(error) if error.is::<Usage>() || error.is::<std::io::Error>() || tries >= MAX_TRIES => {
+            Err(error) if is_usage(&error) || error.is::<std::io::Error>() || tries >= MAX_TRIES => {
                 return Err(error);
             }
             // The service was stopped, or the connection is lost.
@@ -67,6 +67,10 @@ pub async fn follow(client: &Client, id: SubmissionId, json: bool, out: &mut imp
         }
         sleep(AGAIN).await;
     }
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|error: &Error| error.kind() == Kind::Usage)
 }
 
 /// Prints the events of a stream, and keeps the number of the last one. Returns whether the submission is over.

@@ -73,7 +73,7 @@ mod with_fleet {
 
     /// Serves sessions on other machines until it is stopped, or until the device fails.
     pub async fn serve_fleet(args: &Args) -> anyhow::Result<()> {
-        let trusts: Result<Vec<PublicKey>, String> = args.trusts.iter().map(|key| key.parse()).collect();
+        let trusts: crate::error::Result<Vec<PublicKey>> = args.trusts.iter().map(|key| key.parse()).collect();
         let trusts = trusts.map_err(|problem| usage_sentence(format!("--trust: {problem}")))?;
         if trusts.is_empty() {
             return Err(usage_sentence(

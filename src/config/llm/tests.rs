@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 
 fn error(text: &str) -> String {
-    Config::parse(text).unwrap_err()
+    Config::parse(text).unwrap_err().into()
 }
 
 fn config(text: &str) -> LlmConfig {
@@ -38,7 +38,7 @@ fn a_price_is_the_configured_one_or_a_bundled_one_of_the_providers_own_endpoint(
     insta::assert_snapshot!(price(local, "gpt-6-sol").unwrap_err(), @r#"the price of the model `gpt-6-sol` is not known: set input and output in [llm.prices."gpt-6-sol"], in US dollars per million tokens (0 for a model of your own)"#);
     assert_eq!(price(&format!("{local}\n[llm.prices.m]\ninput = 0\noutput = 0"), "m").unwrap(), Price::FREE);
     assert!(price("[llm]\ncontext_tokens = 80000", "claude-haiku-5-5").is_err(), "it is dearer above 100000 tokens");
-    assert!(config("[llm]\nmodels = ['claude-opus-5', 'x']").price_table().unwrap_err().contains("`x`"));
+    assert!(config("[llm]\nmodels = ['claude-opus-5', 'x']").price_table().unwrap_err().to_string().contains("`x`"));
 }
 
 #[test]
@@ -73,7 +73,10 @@ fn no_child_process_gets_the_key() {
     assert!(with("HF_HOME", "key_env = 'MY_KEY'").is_ok());
     // Other names follow the rules for child processes. Names that these rules pass to a child are refused.
     for name in ["PIP_KEY", "HTTPS_PROXY", "PATH", "CUDA_HOME", "HF_HOME", "LC_ALL"] {
-        assert!(with("X", &format!("key_env = '{name}'")).unwrap_err().contains("not treated as a secret"), "{name}");
+        assert!(
+            with("X", &format!("key_env = '{name}'")).unwrap_err().to_string().contains("not treated as a secret"),
+            "{name}"
+        );
     }
     for name in ["CUDA_KEY", "OPTLOOP_TOKEN", "ANTHROPIC_API_KEY"] {
         assert!(!environment::is_for_a_child(name) && with("X", &format!("key_env = '{name}'")).is_ok(), "{name}");

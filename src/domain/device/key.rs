@@ -1,5 +1,6 @@
 //! The kind of a device. Devices of one kind share their winners.
 
+use crate::error::{Error, error};
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,9 +52,9 @@ impl fmt::Display for DeviceKey {
 }
 
 impl FromStr for DeviceKey {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let parsed = || {
             let (rest, memory) = text.strip_suffix("gib")?.rsplit_once('-')?;
             let (name, sms) = rest.strip_suffix("sm")?.rsplit_once('-')?;
@@ -61,7 +62,7 @@ impl FromStr for DeviceKey {
         };
         // Only the text that would be written is accepted, so that a folder has one spelling.
         parsed().filter(|key| key.to_string() == text).ok_or_else(|| {
-            format!("`{text}` is not a device key: use model, SM count and memory, such as nvidia-h200-132sm-140gib")
+            error!("`{text}` is not a device key: use model, SM count and memory, such as nvidia-h200-132sm-140gib")
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::domain::expr::{Bindings, Expr, Placed};
 use crate::domain::op::Dtype;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Error;
 
 /// Checks configurations of a family on a case and device.
 pub struct Checker<'a> {
@@ -34,7 +35,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Tells whether a configuration satisfies every constraint. The values are in the order of the parameters.
-    pub fn allows(&mut self, values: &[i64]) -> Result<bool, String> {
+    pub fn allows(&mut self, values: &[i64]) -> Result<bool, Error> {
         if let Some(allowed) = self.places.as_mut().and_then(|places| places.allow(values)) {
             return Ok(allowed);
         }
@@ -43,7 +44,7 @@ impl<'a> Checker<'a> {
         match self.family.check(&params, case, dtype, device) {
             Ok(()) => Ok(true),
             Err(ConfigurationError::Constraint { .. }) => Ok(false),
-            Err(ConfigurationError::Manifest(message)) => Err(message),
+            Err(ConfigurationError::Manifest(message)) => Err(message.into()),
         }
     }
 }

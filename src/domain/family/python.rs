@@ -14,6 +14,7 @@ use crate::domain::op::{DimDefault, Dims, Dtype, Op, OptionalDim};
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, ScalarValue, TensorMap};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::{Error, error};
 
 /// What other tuners need to know of a family on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,23 +29,23 @@ pub struct InPython {
 
 impl Family {
     /// Writes constraints and launch for a case on a device. The error is one sentence.
-    pub fn in_python(&self, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<InPython, String> {
+    pub fn in_python(&self, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<InPython, Error> {
         if self.listed.is_some() {
-            return Err(format!("family `{}` lists its configurations, which are no conditions", self.name));
+            return Err(error!("family `{}` lists its configurations, which are no conditions", self.name));
         }
         let mut numbers = self.sizes(case);
         numbers.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
         device.bind(&mut numbers);
         let write = |expr: &Expr| {
             let text = expr.in_python(&|name| self.name_in_python(name, &numbers));
-            text.ok_or_else(|| format!("family `{}`: `{}` cannot be written in Python", self.name, expr.text()))
+            text.ok_or_else(|| error!("family `{}`: `{}` cannot be written in Python", self.name, expr.text()))
         };
         let all = |exprs: &[Expr]| exprs.iter().map(write).collect::<Result<Vec<_>, _>>();
         let mut launches = self.entries.launches.iter().filter(|launch| !launch.prepare);
-        let launch = launches.next().ok_or_else(|| format!("family `{}` launches nothing", self.name))?;
+        let launch = launches.next().ok_or_else(|| error!("family `{}` launches nothing", self.name))?;
         let constraint = |expr: &Expr| Ok((write(expr)?, self.params_in(expr)));
         Ok(InPython {
-            constraints: self.constraints.iter().map(|one| constraint(&one.expr)).collect::<Result<_, String>>()?,
+            constraints: self.constraints.iter().map(|one| constraint(&one.expr)).collect::<Result<_, Error>>()?,
             grid: all(&launch.grid)?,
             block: all(&launch.block)?,
         })

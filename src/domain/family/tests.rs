@@ -9,6 +9,7 @@ use crate::domain::op::Dtype;
 use crate::domain::plan::{Arg, LaunchPlan};
 use crate::domain::regime::Regime;
 use crate::domain::workload::Case;
+use crate::error::Error;
 use crate::ops;
 
 /// Two heads of 100 keys, a tile of `BC` of them at a time.
@@ -49,7 +50,7 @@ args = ["partial", "o"]
 "#;
 
 /// Fills in the launch plan of a manifest after a few changes.
-fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> Result<LaunchPlan, String> {
+fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> Result<LaunchPlan, Error> {
     let manifest = changes.iter().fold(MAPPED.to_owned(), |manifest, (from, to)| {
         assert!(manifest.contains(from), "{from}");
         manifest.replacen(from, to, 1)
@@ -61,15 +62,15 @@ fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> R
     let mut configuration = family.defaults();
     configuration.extend(params.iter().map(|(name, value)| ((*name).to_owned(), *value)));
     let (op, device) = (ops::find("attention").unwrap(), DeviceInfo::of_arch("sm_90a").unwrap());
-    family.plan(&configuration, &case, op, dtype, &device).map_err(|error| error.to_string())
+    family.plan(&configuration, &case, op, dtype, &device).map_err(|error| error.to_string()).map_err(Error::from)
 }
 
-fn plan(from: &str, to: &str) -> Result<LaunchPlan, String> {
+fn plan(from: &str, to: &str) -> Result<LaunchPlan, Error> {
     plan_for(&[(from, to)], Dtype::F16, &[])
 }
 
 fn refused(from: &str, to: &str) -> String {
-    plan(from, to).unwrap_err()
+    plan(from, to).unwrap_err().into()
 }
 
 #[test]
@@ -167,8 +168,11 @@ fn openings_apply_by_dimensions_and_set_values_that_parameters_have() {
     assert_eq!(found("Sk >= 100").len(), 1);
     assert_eq!(found("Sk >= 100")[0]["BC"], 512);
     assert!(found("Sk > BC").is_empty());
-    assert_eq!(family("sm > 0", "BC = 96").unwrap_err(), "an opening sets `BC` to 96, which is not among its values");
-    assert_eq!(family("sm > 0", "BR = 64").unwrap_err(), "an opening sets `BR`, which is not a parameter");
+    assert_eq!(
+        family("sm > 0", "BC = 96").unwrap_err(),
+        "an opening sets `BC` to 96, which is not among its values".into()
+    );
+    assert_eq!(family("sm > 0", "BR = 64").unwrap_err(), "an opening sets `BR`, which is not a parameter".into());
 }
 
 /// A family from before the op had an optional dimension must not be tried where it would be wrong.

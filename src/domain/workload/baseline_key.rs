@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::domain::names::is_identifier;
+use crate::error::{Error, error};
 
 /// The program that times expressions of an op's inputs.
 pub const EXPRESSION: &str = "torch_expression.py";
@@ -50,18 +51,19 @@ enum KeyText {
 }
 
 impl TryFrom<KeyText> for BaselineKey {
-    type Error = String;
+    type Error = Error;
 
-    fn try_from(text: KeyText) -> Result<Self, String> {
+    fn try_from(text: KeyText) -> Result<Self, Error> {
         match text {
             KeyText::Expressions(mut others) if others.len() == 1 && others.contains_key(MODULE_KEY) => {
                 Ok(Self::Module(others.remove(MODULE_KEY).unwrap_or_default()))
             }
             KeyText::Expressions(mut others) => match others.remove(TORCH) {
                 Some(torch) => Ok(Self::Torch { torch, others }),
-                None => Err("the baseline needs an expression of PyTorch beside the others: add \
-                             `torch = \"EXPRESSION\"` to its table"
-                    .to_owned()),
+                None => Err(Error::new(
+                    "the baseline needs an expression of PyTorch beside the others: add \
+                             `torch = \"EXPRESSION\"` to its table",
+                )),
             },
             KeyText::File(file) => Ok(Self::File(file)),
             KeyText::Command(command) => Ok(Self::Command(command)),
@@ -95,25 +97,25 @@ impl BaselineKey {
     }
 
     /// Refuses a program outside the project, unless it is in the user's PATH, and expressions that cannot be timed.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         match self {
             Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
-                Err(format!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
+                Err(error!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
             }
             Self::Module(file) if !is_inside(file) => {
-                Err(format!("baseline `{file}`: name a Python file by its path below the project"))
+                Err(error!("baseline `{file}`: name a Python file by its path below the project"))
             }
             Self::Torch { torch, .. } if torch.trim().is_empty() => {
-                Err("baseline: its expression is empty, such as `torch.softmax(x, -1)`".to_owned())
+                Err(Error::new("baseline: its expression is empty, such as `torch.softmax(x, -1)`"))
             }
             Self::Torch { torch, others } => {
                 check_expression(torch)?;
                 others.iter().try_for_each(|(name, expression)| check_backend(name, expression))
             }
             Self::Command(command) if command.first().is_none_or(String::is_empty) => {
-                Err("baseline: its command is empty, name a program first".to_owned())
+                Err(Error::new("baseline: its command is empty, name a program first"))
             }
-            Self::Command(command) if !is_inside(&command[0]) => Err(format!(
+            Self::Command(command) if !is_inside(&command[0]) => Err(error!(
                 "baseline `{}`: name a program by its path below the project, or by its bare name in PATH",
                 command[0]
             )),
@@ -127,25 +129,25 @@ fn is_inside(path: &str) -> bool {
     !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
-fn check_backend(name: &str, expression: &str) -> Result<(), String> {
+fn check_backend(name: &str, expression: &str) -> Result<(), Error> {
     if BACKENDS_OF_TORCH.contains(&name) {
-        return Err(format!("baseline `{name}`: choose another name, because a backend of PyTorch has this one"));
+        return Err(error!("baseline `{name}`: choose another name, because a backend of PyTorch has this one"));
     }
     if !is_identifier(name) {
-        return Err(format!(
+        return Err(error!(
             "baseline `{name}`: use 1 to 64 letters, digits and `_` for its name, and no digit first, such as `quack`"
         ));
     }
     if expression.trim().is_empty() {
-        return Err(format!("baseline `{name}`: its expression is empty, such as `quack.softmax(x)`"));
+        return Err(error!("baseline `{name}`: its expression is empty, such as `quack.softmax(x)`"));
     }
     check_expression(expression)
 }
 
 /// Refuses a text that would be more than an expression between parentheses, because programs and exported modules
 /// contain it between parentheses. Whether it is an expression of Python is for Python to say.
-fn check_expression(text: &str) -> Result<(), String> {
-    let wrong = |what: &str| Err(format!("baseline `{text}`: {what}: write one expression of Python"));
+fn check_expression(text: &str) -> Result<(), Error> {
+    let wrong = |what: &str| Err(error!("baseline `{text}`: {what}: write one expression of Python"));
     let mut open = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -201,7 +203,7 @@ mod tests {
     use crate::ops;
 
     /// Parses a workload with a baseline.
-    fn parsed(key: &str) -> Result<BaselineKey, String> {
+    fn parsed(key: &str) -> Result<BaselineKey, Error> {
         let text = format!(
             r#"
             name = "w"

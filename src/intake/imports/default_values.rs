@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 
 use crate::domain::expr::{Bindings, Expr};
+use crate::error::{Error, error};
 use crate::intake::Wanted;
 
 /// The most configurations that are tried. Most spaces have a valid one among their first hundred.
@@ -16,7 +17,7 @@ const MAX_THREADS: i64 = 1024;
 pub(super) fn default_values(
     wanted: &Wanted,
     preferred: &IndexMap<String, i64>,
-) -> Result<IndexMap<String, i64>, String> {
+) -> Result<IndexMap<String, i64>, Error> {
     let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
     let conditions = wanted.constraints.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let block = wanted.block.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
@@ -27,7 +28,7 @@ pub(super) fn default_values(
     let mut places: Vec<usize> = wanted.values.iter().map(place).collect();
     for attempt in 0..MAX_TRIES {
         for ((name, values), place) in wanted.values.iter().zip(&places) {
-            let Some(value) = values.get(*place) else { return Err(format!("the parameter `{name}` has no values")) };
+            let Some(value) = values.get(*place) else { return Err(error!("the parameter `{name}` has no values")) };
             bindings.insert(name.clone(), *value);
         }
         // What cannot be computed is told later, with the file that it is in.
@@ -39,10 +40,10 @@ pub(super) fn default_values(
         if attempt == 0 {
             places.fill(0);
         } else if !advance(&mut places, wanted) {
-            return Err("its conditions allow no configuration".to_owned());
+            return Err(Error::new("its conditions allow no configuration"));
         }
     }
-    Err(format!("its conditions allow none of the first {MAX_TRIES} configurations"))
+    Err(error!("its conditions allow none of the first {MAX_TRIES} configurations"))
 }
 
 /// Goes on to the next configuration. False after the last one.

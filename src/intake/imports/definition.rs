@@ -8,6 +8,7 @@ use super::python;
 use super::tuning::dtype;
 use crate::domain::expected::in_words;
 use crate::domain::names::{MAX_NAME, shortened};
+use crate::error::{Error, error};
 use crate::intake::oracle::EXACT_TORCH;
 use crate::intake::{Kernel, Kind, Wanted, kernels};
 
@@ -74,24 +75,25 @@ enum Input {
 }
 
 /// Reads a definition. The error is one sentence.
-pub fn definition(text: &str) -> Result<Definition, String> {
+pub fn definition(text: &str) -> Result<Definition, Error> {
     serde_json::from_str(text)
-        .map_err(|error| format!("as a definition of flashinfer-bench, {}", in_words(&error.to_string())))
+        .map_err(|error| error!("as a definition of flashinfer-bench, {}", in_words(&error.to_string())))
 }
 
 /// Reads workloads: a line of JSON for each, by itself or in a trace. The error names the line.
-pub fn workloads(text: &str) -> Result<Vec<Workload>, String> {
+pub fn workloads(text: &str) -> Result<Vec<Workload>, Error> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let read = lines.map(|(at, line)| -> Result<Workload, String> {
+    let read = lines.map(|(at, line)| -> Result<Workload, Error> {
         let named = |error: serde_json::Error| format!("line {}: as a workload of flashinfer-bench, {error}", at + 1);
         let line: Line = serde_json::from_str(line).map_err(named)?;
         match line.workload {
             Some(workload) => Ok(workload),
-            None => serde_json::from_value(serde_json::Value::Object(line.own.into_iter().collect())).map_err(named),
+            None => serde_json::from_value(serde_json::Value::Object(line.own.into_iter().collect()))
+                .map_err(|error| Error::new(named(error))),
         }
     });
     let read: Vec<Workload> = read.collect::<Result<_, _>>()?;
-    if read.is_empty() { Err("it has no workload".to_owned()) } else { Ok(read) }
+    if read.is_empty() { Err(Error::new("it has no workload")) } else { Ok(read) }
 }
 
 impl Definition {

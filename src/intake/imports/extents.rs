@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 
 use super::python;
+use crate::error::{Error, error};
 
 /// The dimensions of a tuning problem with their sizes.
 pub(super) struct Extents {
@@ -14,11 +15,11 @@ pub(super) struct Extents {
 
 impl Extents {
     /// Writes an expression of Python as one of optloop.
-    pub fn written(&self, text: &str) -> Result<String, String> {
+    pub fn written(&self, text: &str) -> Result<String, Error> {
         let items = |list: &str, at: usize| self.item(list, at);
         python::parse(text)
             .and_then(|parsed| parsed.number(&items))
-            .map_err(|problem| format!("size `{text}`: {problem}"))
+            .map_err(|problem| error!("size `{text}`: {problem}"))
     }
 
     /// Returns the item of a list: an extent of the problem.
@@ -30,7 +31,7 @@ impl Extents {
 
     /// Writes an extent of the problem along an axis: a number by the dimension that has it, and everything else as it is. Of
     /// several dimensions, one whose name is usual for the axis is meant.
-    pub fn on_axis(&self, axis: usize, text: &str) -> Result<String, String> {
+    pub fn on_axis(&self, axis: usize, text: &str) -> Result<String, Error> {
         let Ok(number) = text.trim().parse::<i64>() else { return self.written(text) };
         Ok(match &self.alike(number)[..] {
             [] => self.product(number).unwrap_or_else(|| number.to_string()),
@@ -44,7 +45,7 @@ impl Extents {
 
     /// Writes the shape of an array, outermost extent first, and tells whether it is a guess. A number may also be the product
     /// of two dimensions, or one with the border of another, or of two such.
-    pub fn shape(&self, shape: &[String]) -> Result<(Vec<String>, bool), String> {
+    pub fn shape(&self, shape: &[String]) -> Result<(Vec<String>, bool), Error> {
         let rank = shape.len();
         let (mut made, mut is_guess) = (Vec::new(), false);
         for (at, text) in shape.iter().enumerate() {

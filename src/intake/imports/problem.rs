@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::domain::names::{is_identifier, shortened};
 use crate::domain::op::Dtype;
+use crate::error::{Error, error};
 use crate::intake::texts::{case_name, cases, list, quoted};
 use crate::intake::tolerance::{self, Rounding, most_terms};
 use crate::intake::{CaseSizes, Wanted};
@@ -84,8 +85,8 @@ pub struct ProblemTexts {
 }
 
 /// Reads what the program that examines a problem tells. The error is one sentence.
-pub fn problem(json: &str) -> Result<Problem, String> {
-    serde_json::from_str(json).map_err(|error| format!("what it tells is not readable: {error}"))
+pub fn problem(json: &str) -> Result<Problem, Error> {
+    serde_json::from_str(json).map_err(|error| error!("what it tells is not readable: {error}"))
 }
 
 impl Problem {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::function::Function;
 use super::tuning::{Access, Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
 use crate::domain::op::Dtype;
+use crate::error::{Error, error};
 
 /// A call, as the program that runs the script tells it.
 #[derive(Deserialize)]
@@ -43,9 +44,9 @@ struct GivenArgument {
 }
 
 /// Reads a call. The error is one sentence.
-pub fn script(json: &str) -> Result<Tuning, String> {
+pub fn script(json: &str) -> Result<Tuning, Error> {
     let call: Call =
-        serde_json::from_str(json).map_err(|error| format!("the script's call is not readable: {error}"))?;
+        serde_json::from_str(json).map_err(|error| error!("the script's call is not readable: {error}"))?;
     let mut problems = call.problems;
     if let Some(lang) =
         call.lang.as_deref().filter(|lang| !["cuda", "cupy", "nvcuda"].contains(&lang.to_lowercase().as_str()))

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::python;
 use super::tuning::{Access, Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
 use crate::domain::expected::in_words;
+use crate::error::{Error, error};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -86,13 +87,13 @@ struct GivenArgument {
 }
 
 /// Reads a T1 file. The error is one sentence.
-pub fn t1(text: &str) -> Result<Tuning, String> {
+pub fn t1(text: &str) -> Result<Tuning, Error> {
     let file: File =
-        serde_json::from_str(text).map_err(|error| format!("as a T1 file, {}", in_words(&error.to_string())))?;
+        serde_json::from_str(text).map_err(|error| error!("as a T1 file, {}", in_words(&error.to_string())))?;
     let (space, kernel) = (file.configuration_space, file.kernel_specification);
     let mut problems = Vec::new();
     if !kernel.language.eq_ignore_ascii_case("CUDA") {
-        return Err(format!("its language is {}, but only CUDA is supported", kernel.language));
+        return Err(error!("its language is {}, but only CUDA is supported", kernel.language));
     }
     let params = space.tuning_parameters.iter().filter_map(|parameter| match parameter.values() {
         Ok(values) => Some((parameter.name.clone(), values)),
@@ -175,9 +176,9 @@ impl Axes {
 }
 
 impl Parameter {
-    fn values(&self) -> Result<Vec<i64>, String> {
+    fn values(&self) -> Result<Vec<i64>, Error> {
         if !["int", "uint", "bool"].contains(&self.kind.as_str()) {
-            return Err(format!("its type is {}, but only whole numbers are supported", self.kind));
+            return Err(error!("its type is {}, but only whole numbers are supported", self.kind));
         }
         let values = match &self.values {
             Value::Array(values) => {
@@ -187,15 +188,15 @@ impl Parameter {
             other => {
                 let text = text_of(other);
                 let values = python::parse(&text).and_then(|parsed| parsed.values());
-                values.map_err(|problem| format!("`{text}`: {problem}"))?
+                values.map_err(|problem| error!("`{text}`: {problem}"))?
             }
         };
-        if values.is_empty() { Err("it has no values".to_owned()) } else { Ok(values) }
+        if values.is_empty() { Err(Error::new("it has no values")) } else { Ok(values) }
     }
 }
 
 impl GivenArgument {
-    fn read(&self) -> Result<Argument, String> {
+    fn read(&self) -> Result<Argument, Error> {
         let value = match self.memory_type.as_str() {
             "Scalar" => ArgumentValue::Number(self.fill_value.ok_or("a scalar needs a FillValue")?),
             "Vector" => ArgumentValue::Tensor {
@@ -208,7 +209,7 @@ impl GivenArgument {
                 },
                 contents: None,
             },
-            other => return Err(format!("the memory type {other} is not supported")),
+            other => return Err(error!("the memory type {other} is not supported")),
         };
         Ok(Argument { dtype: dtype(&self.kind), type_name: self.kind.clone(), value })
     }

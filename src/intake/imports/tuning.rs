@@ -10,6 +10,7 @@ use super::extents::Extents;
 use super::function::Function;
 use super::python;
 use crate::domain::op::Dtype;
+use crate::error::{Error, error};
 use crate::intake::host::{blanked, included};
 use crate::intake::scan::Scan;
 use crate::intake::source::{without_comments, words};
@@ -152,7 +153,7 @@ impl Tuning {
             oracle.iter().flat_map(|notes| &notes.parameters).map(|parameter| parameter.name.as_str()).collect();
         let extents = self.extents(&draft, given, &taken);
         self.arguments_into(&kernel, (&extents, given), &mut wanted, (&mut notes, &mut mistakes));
-        mistakes.extend(self.launch_into(&extents, given, &mut wanted).err());
+        mistakes.extend(self.launch_into(&extents, given, &mut wanted).err().map(String::from));
         self.conditions_into(&extents, &mut wanted, (&mut notes, &mut mistakes));
         if extents.sizes.is_empty() && given.cases.is_empty() {
             mistakes.push("no argument is a size: pass the size of the problem to the kernel as an `int`".to_owned());
@@ -173,7 +174,7 @@ impl Tuning {
         }
         let tuned = self.params.iter().filter(|(name, _)| !constants.contains_key(*name));
         wanted.values = tuned.map(|(name, values)| (name.clone(), values.clone())).collect();
-        let defaults = default_values(&wanted, &self.defaults).map_err(|mistake| vec![mistake])?;
+        let defaults = default_values(&wanted, &self.defaults).map_err(|mistake| vec![mistake.to_string()])?;
         let mut defined: Vec<String> =
             constants.iter().chain(&defaults).map(|(name, value)| definition(name, *value)).collect();
         defined.extend(self.usual_definitions(&whole));
@@ -351,7 +352,7 @@ impl Tuning {
         }
     }
 
-    fn launch_into(&self, extents: &Extents, given: &Wanted, wanted: &mut Wanted) -> Result<(), String> {
+    fn launch_into(&self, extents: &Extents, given: &Wanted, wanted: &mut Wanted) -> Result<(), Error> {
         let number = |text: &String| extents.written(text);
         wanted.block = match &self.block {
             Some(block) => block.iter().map(number).collect::<Result<_, _>>()?,
@@ -362,7 +363,7 @@ impl Tuning {
             return Ok(());
         }
         let axis = |at: usize, text: &String| {
-            extents.on_axis(at, text).map_err(|problem| format!("the grid: {problem}: give --grid …"))
+            extents.on_axis(at, text).map_err(|problem| error!("the grid: {problem}: give --grid …"))
         };
         let divided = |(size, by): (String, String)| if by == "1" { size } else { format!("ceil_div({size}, {by})") };
         wanted.grid = match &self.grid {
@@ -403,7 +404,7 @@ impl Tuning {
     }
 
     /// Returns by what the size along an axis is divided.
-    fn divisor(&self, axis: usize, divisors: Option<&[String]>, extents: &Extents) -> Result<String, String> {
+    fn divisor(&self, axis: usize, divisors: Option<&[String]>, extents: &Extents) -> Result<String, Error> {
         let Some(divisors) = divisors else {
             let own = self.block_names.get(axis).filter(|name| self.params.contains_key(*name));
             return Ok(own.cloned().unwrap_or_else(|| "1".to_owned()));

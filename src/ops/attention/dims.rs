@@ -2,6 +2,7 @@
 
 use super::shape::{places, shortest};
 use crate::domain::op::{DimDefault, DimSpec, Dims, OptionalDim};
+use crate::error::{Error, error};
 
 /// Those that every case gives.
 pub const DIMS: [DimSpec; 6] = [
@@ -90,46 +91,46 @@ pub const OPTIONAL_DIMS: [OptionalDim; 11] = [
 ];
 
 /// Refuses combinations that are invalid together, in one sentence.
-pub fn check(dims: &Dims) -> Result<(), String> {
+pub fn check(dims: &Dims) -> Result<(), Error> {
     if dims["CAUSAL"] == 1 && dims["Sq"] > dims["Sk"] {
-        return Err("causal attention needs Sq <= Sk, or the first queries have no keys".to_owned());
+        return Err(Error::new("causal attention needs Sq <= Sk, or the first queries have no keys"));
     }
     if let Some(key_heads) = dims.get("Hkv").filter(|key_heads| dims["H"] % **key_heads != 0) {
-        return Err(format!("H = {} must be a multiple of Hkv = {key_heads}", dims["H"]));
+        return Err(error!("H = {} must be a multiple of Hkv = {key_heads}", dims["H"]));
     }
     if dims.contains_key("WINDOW") && dims["Sq"] > dims["Sk"] {
-        return Err("a window needs Sq <= Sk, or the first queries have no keys".to_owned());
+        return Err(Error::new("a window needs Sq <= Sk, or the first queries have no keys"));
     }
     let shortest = shortest(dims);
     if dims.contains_key("VARLEN") {
         return check_packed(dims, shortest);
     }
     if !dims.contains_key("LENGTHS") && dims.contains_key("SHORTEST") {
-        return Err(format!("SHORTEST = {shortest} needs LENGTHS = 1 or VARLEN = 1"));
+        return Err(error!("SHORTEST = {shortest} needs LENGTHS = 1 or VARLEN = 1"));
     }
     if shortest > dims["Sk"] {
-        return Err(format!("SHORTEST = {shortest} must not be more than Sk = {}", dims["Sk"]));
+        return Err(error!("SHORTEST = {shortest} must not be more than Sk = {}", dims["Sk"]));
     }
     if (dims["CAUSAL"] == 1 || dims.contains_key("WINDOW")) && dims["Sq"] > shortest {
-        return Err(format!("SHORTEST = {shortest} must be Sq = {} at least, or queries have no keys", dims["Sq"]));
+        return Err(error!("SHORTEST = {shortest} must be Sq = {} at least, or queries have no keys", dims["Sq"]));
     }
     if dims.contains_key("KV") && !dims.contains_key("PAGE") {
-        return Err("KV = 1 needs PAGE: only pages have keys and values in one tensor".to_owned());
+        return Err(Error::new("KV = 1 needs PAGE: only pages have keys and values in one tensor"));
     }
     if let Some(page) = dims.get("PAGE") {
         if !dims.contains_key("LENGTHS") {
-            return Err("PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries".to_owned());
+            return Err(Error::new("PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries"));
         }
         if dims["Sk"] % page != 0 {
-            return Err(format!("Sk = {} must be a multiple of PAGE = {page}", dims["Sk"]));
+            return Err(error!("Sk = {} must be a multiple of PAGE = {page}", dims["Sk"]));
         }
     }
     let (pages, least) = (dims.get("PAGES").copied().unwrap_or(0), places(dims));
     if pages > 0 && !dims.contains_key("PAGE") {
-        return Err(format!("PAGES = {pages} needs PAGE, the keys of a page"));
+        return Err(error!("PAGES = {pages} needs PAGE, the keys of a page"));
     }
     if pages < least {
-        return Err(format!(
+        return Err(error!(
             "PAGES = {pages} must be B * Sk / PAGE = {least} at least, so that each page has one place"
         ));
     }
@@ -140,25 +141,25 @@ pub fn check(dims: &Dims) -> Result<(), String> {
         false => elements(["B", key_heads, "Sk", "D"]),
     };
     if elements(["B", "H", "Sq", "D"]).max(keys) > f64::from(i32::MAX) {
-        return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
+        return Err(Error::new("a tensor has more than 2^31 elements; reduce B, H, S or D"));
     }
     Ok(())
 }
 
 /// Refuses what packed sequences cannot be.
-fn check_packed(dims: &Dims, shortest: i64) -> Result<(), String> {
+fn check_packed(dims: &Dims, shortest: i64) -> Result<(), Error> {
     let [tokens, sequences] = ["Sk", "B"].map(|name| dims[name]);
     if dims["Sq"] != tokens {
-        return Err(format!("VARLEN needs Sq = Sk = {tokens}, the tokens of all sequences"));
+        return Err(error!("VARLEN needs Sq = Sk = {tokens}, the tokens of all sequences"));
     }
     if let Some(other) = ["LENGTHS", "PAGE", "PAGES", "KV"].into_iter().find(|name| dims.contains_key(*name)) {
-        return Err(format!("VARLEN has the lengths of its sequences: leave out {other}"));
+        return Err(error!("VARLEN has the lengths of its sequences: leave out {other}"));
     }
     if shortest.saturating_mul(sequences) > tokens {
-        return Err(format!("{sequences} sequences of SHORTEST = {shortest} tokens have more than Sk = {tokens}"));
+        return Err(error!("{sequences} sequences of SHORTEST = {shortest} tokens have more than Sk = {tokens}"));
     }
     if ["Sq", "H", "D"].into_iter().map(|name| dims[name] as f64).product::<f64>() > f64::from(i32::MAX) {
-        return Err("a tensor has more than 2^31 elements; reduce H, S or D".to_owned());
+        return Err(Error::new("a tensor has more than 2^31 elements; reduce H, S or D"));
     }
     Ok(())
 }

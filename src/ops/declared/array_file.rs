@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::Deserialize;
 
 use crate::domain::op::Dtype;
+use crate::error::{Error, error};
 
 /// How a `.npy` file begins.
 const NPY: &[u8] = b"\x93NUMPY";
@@ -33,11 +34,11 @@ struct Entry {
 
 /// Reads an array of at most some numbers from the bytes of a file. `tensor` names the array in a file of several. The error is
 /// a predicate, such as "has no tensor `w`".
-pub(super) fn read(bytes: &[u8], tensor: Option<&str>, most: usize) -> Result<Array, String> {
+pub(super) fn read(bytes: &[u8], tensor: Option<&str>, most: usize) -> Result<Array, Error> {
     let (dtype, shape, data) = match (bytes.starts_with(NPY), tensor) {
         (true, None) => npy(bytes)?,
         (true, Some(name)) => {
-            return Err(format!("is a .npy file, which has one array: leave out tensor = \"{name}\""));
+            return Err(error!("is a .npy file, which has one array: leave out tensor = \"{name}\""));
         }
         (false, tensor) => safetensors(bytes, tensor)?,
     };
@@ -46,13 +47,13 @@ pub(super) fn read(bytes: &[u8], tensor: Option<&str>, most: usize) -> Result<Ar
     let data = data.ok_or("is shorter or longer than its header says")?;
     let kept = data.len() / dtype.slot_bytes();
     if kept > most {
-        return Err(format!("has more numbers than {MAX_GIVEN}, the limit for the files of an op together"));
+        return Err(error!("has more numbers than {MAX_GIVEN}, the limit for the files of an op together"));
     }
     let mut values = vec![0.0; kept];
     dtype.decode(data, &mut values);
     let is_number = |value: &f32| dtype.is_integer() || value.is_finite();
     if let Some(at) = values.iter().position(|value| !is_number(value)) {
-        return Err(format!("has {} at element {at}, but inputs must be finite", values[at]));
+        return Err(error!("has {} at element {at}, but inputs must be finite", values[at]));
     }
     Ok(Array { dtype, shape, values })
 }
@@ -60,12 +61,12 @@ pub(super) fn read(bytes: &[u8], tensor: Option<&str>, most: usize) -> Result<Ar
 type Found = (Dtype, Vec<usize>, Range<usize>);
 
 /// Reads the header of a `.npy` file: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
-fn npy(bytes: &[u8]) -> Result<Found, String> {
+fn npy(bytes: &[u8]) -> Result<Found, Error> {
     let broken = "has a header that is not of a .npy file";
     let (length, begin) = match bytes.get(6).ok_or(broken)? {
         1 => (bytes.get(8..10).map(|it| usize::from(u16::from_le_bytes([it[0], it[1]]))), 10),
         2 | 3 => (bytes.get(8..12).map(|it| u32::from_le_bytes([it[0], it[1], it[2], it[3]]) as usize), 12),
-        version => return Err(format!("has version {version} of .npy, which is not known")),
+        version => return Err(error!("has version {version} of .npy, which is not known")),
     };
     let end = begin + length.filter(|length| *length <= MAX_HEADER_BYTES).ok_or(broken)?;
     let header = bytes.get(begin..end).and_then(|header| std::str::from_utf8(header).ok()).ok_or(broken)?;
@@ -81,10 +82,10 @@ fn npy(bytes: &[u8]) -> Result<Found, String> {
         "|i1" => Dtype::I8,
         "|u1" => Dtype::U8,
         "|b1" => Dtype::Bool,
-        other => return Err(format!("has elements of type {other}, which is not supported")),
+        other => return Err(error!("has elements of type {other}, which is not supported")),
     };
     if !after("fortran_order").ok_or(broken)?.starts_with("False") {
-        return Err("is in Fortran order: save numpy.ascontiguousarray of it".to_owned());
+        return Err(Error::new("is in Fortran order: save numpy.ascontiguousarray of it"));
     }
     let shape = after("shape").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).ok_or(broken)?.0;
     let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
@@ -93,7 +94,7 @@ fn npy(bytes: &[u8]) -> Result<Found, String> {
 }
 
 /// Reads the header of a `.safetensors` file: its length, and a JSON object with an entry for each tensor.
-fn safetensors(bytes: &[u8], tensor: Option<&str>) -> Result<Found, String> {
+fn safetensors(bytes: &[u8], tensor: Option<&str>) -> Result<Found, Error> {
     let broken = "is neither a .npy nor a .safetensors file";
     let length = bytes.first_chunk::<8>().map(|length| u64::from_le_bytes(*length)).ok_or(broken)?;
     let length = usize::try_from(length).ok().filter(|length| *length <= MAX_HEADER_BYTES).ok_or(broken)?;
@@ -106,10 +107,10 @@ fn safetensors(bytes: &[u8], tensor: Option<&str>) -> Result<Found, String> {
         (Some(name), _) => name,
         (None, [only]) => only,
         (None, several) => {
-            return Err(format!("has the tensors {}: choose one with tensor = \"…\"", several.join(", ")));
+            return Err(error!("has the tensors {}: choose one with tensor = \"…\"", several.join(", ")));
         }
     };
-    let entry = entries.get(name).ok_or_else(|| format!("has no tensor `{name}`, but {}", names.join(", ")))?;
+    let entry = entries.get(name).ok_or_else(|| error!("has no tensor `{name}`, but {}", names.join(", ")))?;
     let entry: Entry = serde_json::from_value(entry.clone()).map_err(|_| broken)?;
     let dtype = match entry.dtype.as_str() {
         "F16" => Dtype::F16,
@@ -124,7 +125,7 @@ fn safetensors(bytes: &[u8], tensor: Option<&str>) -> Result<Found, String> {
         "I8" => Dtype::I8,
         "U8" => Dtype::U8,
         "BOOL" => Dtype::Bool,
-        other => return Err(format!("has elements of type {other} in `{name}`, which is not supported")),
+        other => return Err(error!("has elements of type {other} in `{name}`, which is not supported")),
     };
     let at = |offset: usize| offset.checked_add(8 + length).ok_or(broken);
     Ok((dtype, entry.shape, at(entry.data_offsets[0])?..at(entry.data_offsets[1])?))

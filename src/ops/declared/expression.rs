@@ -3,15 +3,16 @@
 use crate::domain::expr::{Bindings, ExpectedType, Expr};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::DimSpec;
+use crate::error::{Error, error};
 
 /// Parses an expression over dimensions.
-pub(super) fn over(text: &str, dims: &[DimSpec]) -> Result<Expr, String> {
+pub(super) fn over(text: &str, dims: &[DimSpec]) -> Result<Expr, Error> {
     let expr = Expr::parse(text).map_err(|error| error.to_string())?;
     let known = bindings(dims);
     for name in expr.names() {
         if !known.contains_key(&name) {
             let hint = did_you_mean(&name, known.keys().map(String::as_str));
-            return Err(format!("expression `{text}`: there is no dimension `{name}`{hint}"));
+            return Err(error!("expression `{text}`: there is no dimension `{name}`{hint}"));
         }
     }
     expr.check_type(ExpectedType::Int).map_err(|error| error.to_string())?;

@@ -7,6 +7,7 @@ use crate::domain::expr::Expr;
 use crate::domain::names::{did_you_mean, is_identifier};
 use crate::domain::op::{DimSpec, Dims};
 use crate::domain::oracle::{OracleArg, OracleLanguage, OracleLaunch, OracleValue};
+use crate::error::{Error, error};
 
 /// The table, for messages.
 const TABLE: &str = "[oracle_launch]";
@@ -61,14 +62,14 @@ pub(super) struct Known<'a> {
 
 impl LaunchText {
     /// Refuses a table that does not fit the oracle's language. A name that is no oracle's gets its own message.
-    pub fn check_language(file: &str, launch: Option<&Self>) -> Result<(), String> {
+    pub fn check_language(file: &str, launch: Option<&Self>) -> Result<(), Error> {
         match (OracleLanguage::of_file(file), launch) {
-            (Some(OracleLanguage::Cuda), None) => Err(format!(
+            (Some(OracleLanguage::Cuda), None) => Err(error!(
                 "oracle `{file}`: say how to launch its kernel: add {TABLE} with grid, block and args \
                  (`optloop docs workload`)"
             )),
             (Some(OracleLanguage::Python), Some(_)) => {
-                Err(format!("{TABLE} launches an oracle in CUDA: remove it, or name a .cu file as the oracle"))
+                Err(error!("{TABLE} launches an oracle in CUDA: remove it, or name a .cu file as the oracle"))
             }
             _ => Ok(()),
         }
@@ -98,7 +99,7 @@ impl LaunchText {
         }
         let rule = LaunchRule { kernel: self.kernel.clone(), grid, block, args };
         if mistakes.len() == before {
-            mistakes.extend(rule.check_what_is_constant().err());
+            mistakes.extend(rule.check_what_is_constant().err().map(String::from));
         }
         (mistakes.len() == before).then_some(rule)
     }
@@ -138,13 +139,13 @@ impl<'a> Known<'a> {
 
 impl LaunchRule {
     /// Refuses sizes for which there is no such launch. The error has the formula and its value.
-    pub fn check(&self, dims: &Dims) -> Result<(), String> {
+    pub fn check(&self, dims: &Dims) -> Result<(), Error> {
         numbers("grid", &self.grid, MAX_GRID, dims)?;
         self.block(dims).map(drop)
     }
 
     /// Fills in the numbers.
-    pub fn of(&self, dims: &Dims) -> Result<OracleLaunch, String> {
+    pub fn of(&self, dims: &Dims) -> Result<OracleLaunch, Error> {
         let grid = numbers("grid", &self.grid, MAX_GRID, dims)?;
         let value = |argument: &Argument| match argument.source {
             Source::Tensor => OracleValue::Tensor,
@@ -155,12 +156,12 @@ impl LaunchRule {
         Ok(OracleLaunch { kernel: self.kernel.clone(), grid, block: self.block(dims)?, args: args.collect() })
     }
 
-    fn block(&self, dims: &Dims) -> Result<[u32; 3], String> {
+    fn block(&self, dims: &Dims) -> Result<[u32; 3], Error> {
         let block = numbers("block", &self.block, MAX_BLOCK, dims)?;
         let threads: i64 = block.iter().map(|extent| i64::from(*extent)).product();
         if threads > MAX_THREADS {
             let extents: Vec<String> = block.iter().take(self.block.len()).map(u32::to_string).collect();
-            return Err(format!(
+            return Err(error!(
                 "{TABLE}: a block of {} = {threads} threads is larger than the {MAX_THREADS} of every GPU",
                 extents.join(" x ")
             ));
@@ -169,7 +170,7 @@ impl LaunchRule {
     }
 
     /// Checks what no size changes, so that it is reported with the other mistakes of the manifest.
-    fn check_what_is_constant(&self) -> Result<(), String> {
+    fn check_what_is_constant(&self) -> Result<(), Error> {
         let none = Dims::new();
         let is_constant = |extents: &[Expr]| extents.iter().all(|extent| extent.names().is_empty());
         if is_constant(&self.grid) {
@@ -180,16 +181,16 @@ impl LaunchRule {
 }
 
 /// Evaluates the extents of a grid or a block.
-fn numbers(what: &str, extents: &[Expr], most: [i64; 3], dims: &Dims) -> Result<[u32; 3], String> {
+fn numbers(what: &str, extents: &[Expr], most: [i64; 3], dims: &Dims) -> Result<[u32; 3], Error> {
     let mut numbers = [1; 3];
     for (place, extent) in extents.iter().enumerate() {
-        let value = extent.int(dims).map_err(|error| format!("{TABLE}: {what}: {error}"))?;
+        let value = extent.int(dims).map_err(|error| error!("{TABLE}: {what}: {error}"))?;
         let limit = most[place];
         if !(1..=limit).contains(&value) {
             let (axis, text) = (["x", "y", "z"][place], extent.text());
             let is_number = text.parse::<i64>().is_ok();
             let shown = if is_number { format!("{value}") } else { format!("`{text}` = {value}") };
-            return Err(format!("{TABLE}: {what}: {shown} along {axis}, but it must be from 1 to {limit}"));
+            return Err(error!("{TABLE}: {what}: {shown} along {axis}, but it must be from 1 to {limit}"));
         }
         numbers[place] = value as u32;
     }
@@ -201,6 +202,7 @@ mod tests {
     use super::super::Declared;
     use crate::domain::op::{DeclaredSource, Dims, Op};
     use crate::domain::oracle::{Oracle, OracleCall, OracleValue};
+    use crate::error::Error;
 
     const MANIFEST: &str = r#"
         name = "row-scale"
@@ -230,7 +232,7 @@ mod tests {
     struct Blocks;
 
     impl Oracle for Blocks {
-        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
             let launch = call.launch.as_ref().ok_or("there is no launch")?;
             assert_eq!((launch.block, launch.kernel.as_deref()), ([32, 8, 1], None));
             let values: Vec<OracleValue> = launch.args.iter().map(|arg| arg.value).collect();
@@ -241,10 +243,10 @@ mod tests {
         }
     }
 
-    fn declared(manifest: &str) -> Result<Declared, String> {
+    fn declared(manifest: &str) -> Result<Declared, Error> {
         let (oracle, python, files) = (String::new(), String::new(), Vec::new());
         let source = DeclaredSource { manifest: manifest.to_owned(), oracle, python, files };
-        Declared::parse(source, Box::new(Blocks)).map_err(|mistakes| mistakes.join("; "))
+        Declared::parse(source, Box::new(Blocks)).map_err(|mistakes| Error::of_all(&mistakes))
     }
 
     fn dims(r: i64, n: i64) -> Dims {

@@ -13,6 +13,7 @@ use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
 use crate::domain::op::{AtomicSums, DeclaredSource, DimSpec, Dtype, InputFile, TensorRole, Values};
 use crate::domain::oracle::{Oracle, OracleLanguage};
 use crate::domain::toml_text;
+use crate::error::{Error, error};
 
 /// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.
 const RANGE: (i64, i64) = (1, i32::MAX as i64);
@@ -54,12 +55,12 @@ struct Tensor {
 }
 
 fn parse(text: &str) -> Result<File, Vec<String>> {
-    toml_text::parse_lines(text).map_err(|problem| vec![toml_text::one_line(problem)])
+    toml_text::parse_lines(text).map_err(|problem| vec![toml_text::one_line(problem.into())])
 }
 
 pub(super) fn oracle_file(text: &str) -> Result<String, Vec<String>> {
     let file = parse(text)?;
-    check_oracle(&file.oracle).map_err(|problem| vec![problem])?;
+    check_oracle(&file.oracle).map_err(|problem| vec![problem.to_string()])?;
     Ok(file.oracle)
 }
 
@@ -88,28 +89,28 @@ fn input(
     dtype: Option<Dtype>,
     files: &[InputFile],
     left: &mut usize,
-) -> Result<&'static Array, String> {
-    let file = files.iter().find(|file| file.name == name).ok_or_else(|| format!("{name} was not found"))?;
-    let bytes = std::fs::read(&file.path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+) -> Result<&'static Array, Error> {
+    let file = files.iter().find(|file| file.name == name).ok_or_else(|| error!("{name} was not found"))?;
+    let bytes = std::fs::read(&file.path).map_err(|error| error!("{name} cannot be read: {error}"))?;
     if blake3::hash(&bytes).to_hex().as_str() != file.hash {
-        return Err(format!("{name} has changed since it was read: start again"));
+        return Err(error!("{name} has changed since it was read: start again"));
     }
-    let array = array_file::read(&bytes, tensor, *left).map_err(|problem| format!("{name} {problem}"))?;
+    let array = array_file::read(&bytes, tensor, *left).map_err(|problem| error!("{name} {problem}"))?;
     *left -= array.values.len();
     let found = array.dtype;
     match dtype {
         Some(dtype) if dtype == found => Ok(Box::leak(Box::new(array))),
-        Some(dtype) => Err(format!("it is declared as {}, but {name} has {}", dtype.name(), found.name())),
-        None => Err(format!("give it the type of {name}: dtype = \"{}\"", found.name())),
+        Some(dtype) => Err(error!("it is declared as {}, but {name} has {}", dtype.name(), found.name())),
+        None => Err(error!("give it the type of {name}: dtype = \"{}\"", found.name())),
     }
 }
 
-fn check_oracle(file: &str) -> Result<(), String> {
+fn check_oracle(file: &str) -> Result<(), Error> {
     let is_plain = !file.starts_with('.') && !file.contains(['/', '\\']);
     if is_plain && OracleLanguage::of_file(file).is_some() {
         Ok(())
     } else {
-        Err(format!(
+        Err(error!(
             "oracle `{file}`: name a Python file (.py) or a CUDA source (.cu) in the op's folder, without a path"
         ))
     }
@@ -119,8 +120,8 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
     let file = parse(&source.manifest)?;
     let mut mistakes = Vec::new();
     check_names(&file, &mut mistakes);
-    mistakes.extend(check_oracle(&file.oracle).err());
-    mistakes.extend(LaunchText::check_language(&file.oracle, file.oracle_launch.as_ref()).err());
+    mistakes.extend(check_oracle(&file.oracle).err().map(String::from));
+    mistakes.extend(LaunchText::check_language(&file.oracle, file.oracle_launch.as_ref()).err().map(String::from));
     let dims: Vec<DimSpec> = file.dims.iter().map(|(name, dim)| dim_spec(name, dim, &mut mistakes)).collect();
     let expr = |what: String, text: &str, mistakes: &mut Vec<String>| match expression::over(text, &dims) {
         Ok(expr) => Some(expr),
@@ -155,7 +156,7 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
                 let read = text
                     .file()
                     .ok_or_else(String::new)
-                    .and_then(|file| input(file, tensor.dtype, &source.files, &mut left));
+                    .and_then(|file| input(file, tensor.dtype, &source.files, &mut left).map_err(String::from));
                 let rule = read.map_err(|problem| mistakes.push(format!("{what}: {problem}")));
                 rule.map_or(ValuesRule::Usual, ValuesRule::Given)
             }
@@ -182,7 +183,8 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
     let tensor_names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
     let known = Known { dims: &dims, tensors: &tensor_names, scalars: &scalars };
     let launch = file.oracle_launch.as_ref().and_then(|launch| launch.parsed(known, &mut mistakes));
-    mistakes.extend(file.properties.iter().filter_map(|property| property.check(&names, &tensors).err()));
+    mistakes
+        .extend(file.properties.iter().filter_map(|property| property.check(&names, &tensors).err().map(String::from)));
     match flop {
         Some(flop) if mistakes.is_empty() => Ok(Declared {
             name: leak(&file.name),
@@ -237,49 +239,49 @@ fn dim_spec(name: &str, dim: &Dim, mistakes: &mut Vec<String>) -> DimSpec {
 }
 
 /// Refuses values that the tensor's element type does not hold, whatever the sizes.
-fn check_values(tensor: &Tensor) -> Result<(), String> {
+fn check_values(tensor: &Tensor) -> Result<(), Error> {
     let is_integer = tensor.dtype.is_some_and(Dtype::is_integer);
     match &tensor.values {
         _ if tensor.atomic_sums.is_some() && !tensor.role.is_written() => {
-            Err("only outputs have `atomic_sums`".to_owned())
+            Err(Error::new("only outputs have `atomic_sums`"))
         }
         _ if tensor.atomic_sums.is_some() && is_integer => {
-            Err("sums of whole numbers are the same in any order: leave out `atomic_sums`".to_owned())
+            Err(Error::new("sums of whole numbers are the same in any order: leave out `atomic_sums`"))
         }
-        Some(_) if !tensor.role.is_read() => Err("only inputs have `values`".to_owned()),
+        Some(_) if !tensor.role.is_read() => Err(Error::new("only inputs have `values`")),
         None if tensor.role.is_read() && tensor.dtype.is_some_and(Dtype::is_kept_as_bits) => {
-            Err("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }".to_owned())
+            Err(Error::new("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }"))
         }
         Some(ValuesText::Normal | ValuesText::Uniform(..)) if is_integer => {
-            Err("it holds whole numbers: use values = { integers = [0, 9] } or { mask = 0.5 }".to_owned())
+            Err(Error::new("it holds whole numbers: use values = { integers = [0, 9] } or { mask = 0.5 }"))
         }
         Some(ValuesText::Integers(..) | ValuesText::Sorted(..)) if tensor.dtype.is_none() => {
-            Err("give it a `dtype` that holds these whole numbers, such as \"i32\"".to_owned())
+            Err(Error::new("give it a `dtype` that holds these whole numbers, such as \"i32\""))
         }
         Some(ValuesText::Uniform(from, to)) if !(from < to && from.is_finite() && to.is_finite()) => {
-            Err(format!("its values are uniform from {from} to {to}, which must be finite and rising"))
+            Err(error!("its values are uniform from {from} to {to}, which must be finite and rising"))
         }
         Some(ValuesText::Mask(share)) if !(0.0..=1.0).contains(share) => {
-            Err(format!("its mask is {share}, which is no share: use a number from 0 to 1"))
+            Err(error!("its mask is {share}, which is no share: use a number from 0 to 1"))
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses indices that do not select from the rows of an input.
-fn check_selects(tensor: &Tensor, all: &IndexMap<String, Tensor>) -> Result<(), String> {
+fn check_selects(tensor: &Tensor, all: &IndexMap<String, Tensor>) -> Result<(), Error> {
     let Some(from) = &tensor.selects else { return Ok(()) };
     let rows = |shape: &[String]| shape.split_last().map(|(_, rows)| rows.to_vec());
     let source = all.get(from).filter(|source| source.role == TensorRole::Input);
     match source {
-        None => Err(format!("it selects from `{from}`, which is no input")),
+        None => Err(error!("it selects from `{from}`, which is no input")),
         Some(source) if rows(&source.shape) != rows(&tensor.shape) => {
-            Err(format!("it selects from `{from}`, which has other rows: only the last extents may differ"))
+            Err(error!("it selects from `{from}`, which has other rows: only the last extents may differ"))
         }
         _ if tensor.role != TensorRole::Output
             || !matches!(tensor.dtype, Some(Dtype::I32 | Dtype::U32 | Dtype::I64)) =>
         {
-            Err("only outputs of i32, u32 and i64 have `selects`".to_owned())
+            Err(Error::new("only outputs of i32, u32 and i64 have `selects`"))
         }
         _ => Ok(()),
     }

@@ -10,6 +10,7 @@ use super::Declared;
 use super::tensor::TensorRule;
 use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
+use crate::error::{Error, error};
 
 /// Rows of each output that are compared.
 const ROWS: usize = 64;
@@ -50,8 +51,8 @@ pub(super) enum Property {
 
 impl Property {
     /// Refuses a property that the tensors cannot have.
-    pub fn check(&self, dims: &[&str], tensors: &[TensorRule]) -> Result<(), String> {
-        let named = |problem: String| Err(format!("{self}: {problem}"));
+    pub fn check(&self, dims: &[&str], tensors: &[TensorRule]) -> Result<(), Error> {
+        let named = |problem: String| Err(error!("{self}: {problem}"));
         match self {
             Self::Permutation { dim } => {
                 if !dims.contains(&dim.as_str()) {
@@ -96,7 +97,7 @@ impl std::fmt::Display for Property {
 
 impl Declared {
     /// Calls the oracle on changed inputs, and refuses an oracle that lacks a property of the op. The error is one sentence.
-    pub fn check_properties(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>]) -> Result<(), String> {
+    pub fn check_properties(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>]) -> Result<(), Error> {
         let (given, outputs) = (self.inputs(dims, dtype), self.outputs(dims, dtype));
         let (given, outputs): (Vec<_>, Vec<_>) = (given.iter().collect(), outputs.iter().collect());
         let rows: Vec<usize> = first_rows(&outputs);
@@ -132,7 +133,7 @@ impl Declared {
             let error = relative_error(&found, &expected);
             if error > TOLERANCE || error.is_nan() {
                 let op = &self.name;
-                return Err(format!("the oracle of op `{op}` lacks the {property}: its relative error is {error:.1e}"));
+                return Err(error!("the oracle of op `{op}` lacks the {property}: its relative error is {error:.1e}"));
             }
         }
         Ok(())
@@ -145,7 +146,7 @@ impl Declared {
         inputs: &[Vec<f32>],
         (outputs, orders): (&[&TensorSpec], &[Order]),
         rows: &[usize],
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>, Error> {
         // The row and the column of each wanted element before the change.
         let mut from: Vec<(usize, usize)> = Vec::new();
         let mut first = 0;

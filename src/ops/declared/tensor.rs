@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::array_file::Array;
 use crate::domain::expr::Expr;
 use crate::domain::op::{AtomicSums, Dims, Dtype, TensorRole, TensorSpec, Values};
+use crate::error::{Error, error};
 
 /// The most elements of a tensor, because kernels index with 32-bit integers.
 const MAX_ELEMENTS: i64 = 1 << 31;
@@ -96,7 +97,7 @@ impl ValuesRule {
     }
 
     /// Refuses bounds that an element type does not hold.
-    fn check(&self, dims: &Dims, dtype: Dtype) -> Result<(), String> {
+    fn check(&self, dims: &Dims, dtype: Dtype) -> Result<(), Error> {
         let Self::Integers(from, to, _) = self else { return Ok(()) };
         let bound = |expr: &Expr| expr.int(dims).map_err(|error| error.to_string());
         let (first, last) = (bound(from)?, bound(to)?);
@@ -112,10 +113,10 @@ impl ValuesRule {
         };
         let least = if dtype.is_integer() { dtype.smallest() as i64 } else { -most };
         if first > last {
-            return Err(format!("its values are from {first} (`{}`) to {last} (`{}`)", from.text(), to.text()));
+            return Err(error!("its values are from {first} (`{}`) to {last} (`{}`)", from.text(), to.text()));
         }
         if first < least || last > most {
-            return Err(format!(
+            return Err(error!(
                 "its values are from {first} to {last}, but {} holds whole numbers from {least} to {most}",
                 dtype.name()
             ));
@@ -135,32 +136,32 @@ fn usual(dtype: Dtype) -> Values {
 
 impl TensorRule {
     /// Returns the extents. The error says which one is not a positive integer.
-    fn extents(&self, dims: &Dims) -> Result<Vec<i64>, String> {
+    fn extents(&self, dims: &Dims) -> Result<Vec<i64>, Error> {
         let extent = |expr: &Expr| match expr.int(dims) {
             Ok(extent @ 1..) => Ok(extent),
-            Ok(extent) => Err(format!("tensor `{}`: `{}` = {extent}, but must be at least 1", self.name, expr.text())),
-            Err(error) => Err(format!("tensor `{}`: {error}", self.name)),
+            Ok(extent) => Err(error!("tensor `{}`: `{}` = {extent}, but must be at least 1", self.name, expr.text())),
+            Err(error) => Err(error!("tensor `{}`: {error}", self.name)),
         };
         self.shape.iter().map(extent).collect()
     }
 
     /// Refuses sizes for which there is no such tensor.
-    pub fn check(&self, dims: &Dims) -> Result<(), String> {
+    pub fn check(&self, dims: &Dims) -> Result<(), Error> {
         let elements = self.extents(dims)?.into_iter().try_fold(1_i64, i64::checked_mul);
         if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
-            return Err(format!("tensor `{}` has more than 2^31 elements: reduce its dimensions", self.name));
+            return Err(error!("tensor `{}` has more than 2^31 elements: reduce its dimensions", self.name));
         }
         if let ValuesRule::Given(array) = self.values {
             let extents: Vec<usize> = self.extents(dims)?.into_iter().map(|extent| extent as usize).collect();
             if extents != array.shape {
-                return Err(format!(
+                return Err(error!(
                     "tensor `{}` has the shape {extents:?}, but its file has {:?}",
                     self.name, array.shape
                 ));
             }
         }
         let checked = self.dtype.map_or(Ok(()), |dtype| self.values.check(dims, dtype));
-        checked.map_err(|problem| format!("tensor `{}`: {problem}", self.name))
+        checked.map_err(|problem| error!("tensor `{}`: {problem}", self.name))
     }
 
     /// Tells whether the first extent is this dimension.

@@ -101,7 +101,7 @@ fn every_shape_that_is_derived_is_valid_and_keeps_the_channels() {
     assert_eq!((far.dim, far.dims["T"], far.dims["H"]), ("B", FAR_TOKENS, 1));
     assert_eq!(crate::domain::op::independent_dims(&DeltaAttention, Dtype::Bf16), ["B"]);
     let too_large = DeltaAttention.check(&dims([1 << 10, 1 << 10, 1 << 5, 128, 64])).unwrap_err();
-    assert_eq!(too_large, "a tensor has more than 2^31 elements; reduce B, T or H");
+    assert_eq!(too_large, "a tensor has more than 2^31 elements; reduce B, T or H".into());
 }
 
 #[test]

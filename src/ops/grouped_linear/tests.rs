@@ -69,7 +69,7 @@ fn every_shape_that_is_derived_is_valid() {
         assert_eq!(GroupedLinear.check(&other), Ok(()), "{other:?}");
     }
     let crowded = GroupedLinear.check(&dims([10, 8, 8, 4], &[("SHORTEST", 3)])).unwrap_err();
-    assert_eq!(crowded, "4 experts with SHORTEST = 3 rows have more than M = 10");
+    assert_eq!(crowded, "4 experts with SHORTEST = 3 rows have more than M = 10".into());
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn every_shape_that_is_derived_has_whole_groups() {
         assert_eq!(LinearW4.check(&other), Ok(()), "{other:?}");
     }
     let odd = LinearW4.check(&dims(1, 8, 192, 128)).unwrap_err();
-    assert_eq!(odd, "K must be a multiple of GROUP (128), and GROUP must be even");
+    assert_eq!(odd, "K must be a multiple of GROUP (128), and GROUP must be even".into());
 }
 
 /// Torch rounds weights to BF16 before it multiplies.

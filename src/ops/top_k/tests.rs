@@ -65,7 +65,7 @@ fn every_shape_that_is_derived_is_valid_and_selects_as_many() {
     }
     assert_eq!(
         TopK.check(&dims(1, 5, 6)).unwrap_err(),
-        "K = 6 elements cannot be selected from rows of N = 5; reduce K"
+        "K = 6 elements cannot be selected from rows of N = 5; reduce K".into()
     );
 }
 

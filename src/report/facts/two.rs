@@ -6,6 +6,7 @@ use crate::domain::conditions::Conditions;
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::statistics::{Interval, ratio_interval};
+use crate::error::Error;
 
 /// The version of the contract.
 const SCHEMA: &str = "optloop.two-sessions/1";
@@ -71,7 +72,7 @@ fn both(name: &CaseName, a: Side<'_>, b: Side<'_>) -> Both {
     });
     let (ratio, verdict, why_not) = match compared {
         None => (None, "missing", None),
-        Some(Err(why)) => (None, "not_comparable", Some(why)),
+        Some(Err(why)) => (None, "not_comparable", Some(why.to_string())),
         Some(Ok(None)) => (None, "missing", None),
         Some(Ok(Some(ratio))) => (Some(ratio), verdict(ratio, a.report.session.time_source), None),
     };
@@ -95,9 +96,9 @@ fn conditions(side: Side<'_>, case: &Case) -> Option<Conditions> {
     Some(Conditions { regime, graphs, ..facts.conditions.clone() })
 }
 
-fn like(a: Option<Conditions>, b: Option<Conditions>) -> Result<(), String> {
-    let known = a.zip(b).ok_or_else(|| "the workload no longer has the case".to_owned())?;
-    known.0.like(&known.1).map_err(|unlike| unlike.0.join("; "))
+fn like(a: Option<Conditions>, b: Option<Conditions>) -> Result<(), Error> {
+    let known = a.zip(b).ok_or_else(|| Error::new("the workload no longer has the case"))?;
+    known.0.like(&known.1).map_err(|unlike| Error::new(unlike.0.join("; ")))
 }
 
 /// Returns the first time over the second one.

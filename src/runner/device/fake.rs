@@ -299,7 +299,7 @@ impl FakeDevice {
         }
         let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, *dtype)).collect();
         let rows: Vec<usize> = (0..Outputs::of(*op, dims, *dtype).rows()).collect();
-        let oracle = op.oracle(dims, &values, &rows).map_err(Fault::Broken)?;
+        let oracle = op.oracle(dims, &values, &rows).map_err(|problem| Fault::Broken(problem.into()))?;
         let output: Vec<f32> = oracle.into_iter().map(|value| value as f32).collect();
         self.known = Some(LastOutput { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });
         Ok(output)

@@ -53,7 +53,7 @@ fn reduced<T: Copy>(along: Along, x: &[T], function: Function<T>) -> Vec<T> {
 }
 
 impl Oracle for Reduction {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, crate::error::Error> {
         let (tensor, values) = &call.inputs[0];
         let wide = |x: &f32| match call.is_stretched && is_stretchable(tensor) {
             true => stretched(f64::from(*x)),

@@ -482,7 +482,7 @@ impl Op for Watched {
         self.uses_device
     }
 
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, crate::error::Error> {
         self.callers.lock().unwrap().insert(thread::current().id());
         Self::attention().oracle(dims, inputs, rows)
     }

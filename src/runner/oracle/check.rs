@@ -70,7 +70,7 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
     check_in_place(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     check_products(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     let has = op.check_properties(&least.dims, workload.dtype, &inputs_of(op, workload.dtype, least));
-    has.map_err(|problem| named(least, problem))?;
+    has.map_err(|problem| named(least, problem.into()))?;
     if least.name != most.name {
         called(most)?;
     }
@@ -147,7 +147,7 @@ fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> 
     let inputs = inputs_of(op, dtype, case);
     let outputs = Outputs::of(op, &case.dims, dtype);
     let rows: Vec<usize> = outputs.iter().flat_map(|output| rows_of(&output.rows)).collect();
-    op.oracle(&case.dims, &inputs, &rows)
+    op.oracle(&case.dims, &inputs, &rows).map_err(String::from)
 }
 
 /// Returns the numbers of what [`computed`] returns.

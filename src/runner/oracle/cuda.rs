@@ -19,6 +19,7 @@ use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleArg, OracleCall, OracleLaunch, OracleType, OracleValue, is_stretchable};
+use crate::error::Error;
 use crate::runner::device::{self, DeviceChoice};
 use crate::runner::inputs;
 use crate::runner::subprocess::{Limits, Subprocess};
@@ -99,7 +100,7 @@ impl CudaOracle {
 }
 
 impl Oracle for CudaOracle {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
         let launch = call.launch.as_ref().ok_or("its manifest does not say how to launch it")?;
         let place = self.place.as_ref().ok_or("it runs only where kernels do")?;
         let mut state = self.state.lock().map_err(|_| "an earlier call failed".to_owned())?;

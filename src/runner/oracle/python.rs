@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleCall, OracleType, is_stretchable};
+use crate::error::Error;
 use crate::runner::baseline::guard::SIGNAL_CODE;
 use crate::runner::child;
 use crate::runner::confine::Reach;
@@ -119,7 +120,7 @@ impl PythonOracle {
 }
 
 impl Oracle for PythonOracle {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
         let idle = || self.idle.lock().map_err(|_| "an earlier call failed".to_owned());
         let found = idle()?.pop();
         let mut running = match found {
@@ -138,7 +139,10 @@ impl Oracle for PythonOracle {
                 *computed_on = Some(child::sentence(place));
             }
         }
-        called.map(|(values, _)| values).map_err(|(Failure::Refused(problem) | Failure::Lost(problem))| problem)
+        called
+            .map(|(values, _)| values)
+            .map_err(|(Failure::Refused(problem) | Failure::Lost(problem))| problem)
+            .map_err(Error::from)
     }
 
     fn uses_device(&self) -> bool {

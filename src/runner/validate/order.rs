@@ -85,8 +85,8 @@ mod tests {
     struct Dot;
 
     impl Oracle for Dot {
-        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
-            let [(_, x), (_, w)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
+        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, crate::error::Error> {
+            let [(_, x), (_, w)] = &call.inputs[..] else { return Err(crate::error::Error::new("two inputs")) };
             let sum = x.iter().zip(*w).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
             Ok(std::iter::once(sum).chain(x.iter().map(|x| f64::from(*x))).collect())
         }

@@ -126,8 +126,8 @@ mod tests {
     struct Top;
 
     impl Oracle for Top {
-        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
-            let [(_, x)] = &call.inputs[..] else { return Err("one input".to_owned()) };
+        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, crate::error::Error> {
+            let [(_, x)] = &call.inputs[..] else { return Err(crate::error::Error::new("one input")) };
             let order = |row: &[f32]| -> Vec<usize> {
                 let mut order: Vec<usize> = (0..row.len()).collect();
                 order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));

@@ -14,6 +14,7 @@ use super::extract::{Path, Query};
 use super::sessions::store;
 use super::submissions::named;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::error::{Error, error};
 use crate::service::app::App;
 use crate::service::error::ApiError;
 use crate::service::projects::Served;
@@ -39,17 +40,16 @@ pub enum Form {
 }
 
 impl TryFrom<String> for Form {
-    type Error = String;
+    type Error = Error;
 
-    fn try_from(name: String) -> Result<Self, String> {
+    fn try_from(name: String) -> Result<Self, Error> {
         let known = [Self::Json, Self::Html, Self::Md, Self::Csv].into_iter().find(|form| form.name() == name);
         known.ok_or_else(|| match &*name {
             // An earlier release had it, so scripts may still ask for it.
-            "md-details" => {
-                "the details as Markdown are no more: format=html has the evidence, and format=json all facts"
-                    .to_owned()
-            }
-            _ => format!("unknown format `{name}`, expected json, html, md or csv"),
+            "md-details" => Error::new(
+                "the details as Markdown are no more: format=html has the evidence, and format=json all facts",
+            ),
+            _ => error!("unknown format `{name}`, expected json, html, md or csv"),
         })
     }
 }
@@ -211,7 +211,7 @@ mod tests {
     fn a_form_that_is_gone_is_answered_by_one_sentence() {
         let of = |name: &str| Form::try_from(name.to_owned());
         assert_eq!(of("csv"), Ok(Form::Csv));
-        insta::assert_snapshot!([of("md-details"), of("pdf")].map(Result::unwrap_err).join("\n"), @"
+        insta::assert_snapshot!([of("md-details"), of("pdf")].map(|of| of.unwrap_err().to_string()).join("\n"), @"
         the details as Markdown are no more: format=html has the evidence, and format=json all facts
         unknown format `pdf`, expected json, html, md or csv
         ");

@@ -111,7 +111,7 @@ fn again(app: &App, earlier: &Submission, is_same: bool) -> Result<Response, Api
 /// Refuses a request that could not run. Returns its device.
 async fn checked(app: &App, project: &Served, request: &SessionRequest) -> Result<String, ApiError> {
     let wrong = |error: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, error);
-    request.check().map_err(wrong)?;
+    request.check().map_err(|error| wrong(error.to_string()))?;
     if app.queue.open_ones().await?.len() >= MAX_OPEN {
         return Err(ApiError::busy(format!("{MAX_OPEN} submissions wait already")));
     }

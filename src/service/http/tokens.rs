@@ -12,6 +12,7 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 
 use crate::domain::escape::is_unsafe;
+use crate::error::{Error, error};
 use crate::files;
 
 /// How every token begins, so that people and scanners recognise one.
@@ -37,11 +38,11 @@ impl Scope {
 }
 
 impl std::str::FromStr for Scope {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         [Self::Read, Self::Run].into_iter().find(|scope| scope.name() == text).ok_or_else(|| {
-            format!(
+            error!(
                 "`{text}` is not a scope; the scopes are read (look at everything) and run (start and stop sessions)"
             )
         })

@@ -8,6 +8,7 @@ use crate::agent::SearchContext;
 use crate::domain::history::Finished;
 use crate::domain::ids::IterationId;
 use crate::domain::variant::show_params;
+use crate::error::{Error, error};
 use crate::session::state::SessionState;
 
 /// The configurations of a family that are listed, the fastest first.
@@ -32,23 +33,24 @@ impl Lookup<'_> {
             // `without KIND` is what the kinds in the list are.
             ["experiment", iteration, ..] => self.finished(iteration).map(|finished| self.experiments(finished)),
             ["sass", ..] if self.machine_code.contains_key(want) => Ok(self.machine_code[want].clone()),
-            _ => Err("This cannot be looked up. There are: source FAMILY, history FAMILY CASE, diagnose ITERATION, \
-                      experiment ITERATION, sass ITERATION LINES."
-                .to_owned()),
+            _ => Err(Error::new(
+                "This cannot be looked up. There are: source FAMILY, history FAMILY CASE, diagnose ITERATION, experiment \
+                 ITERATION, sass ITERATION LINES.",
+            )),
         };
-        found.unwrap_or_else(|problem| problem)
+        found.unwrap_or_else(|problem| problem.into())
     }
 
-    fn source(&self, family: &str) -> Result<String, String> {
+    fn source(&self, family: &str) -> Result<String, Error> {
         if !self.state.setup().options.llm.sends_source {
-            return Err("Sources are not sent: llm.send in config.toml.".to_owned());
+            return Err(Error::new("Sources are not sent: llm.send in config.toml."));
         }
         let found = self.context.all.iter().find(|other| other.name == family);
-        let found = found.ok_or_else(|| format!("There is no family `{family}`."))?;
+        let found = found.ok_or_else(|| error!("There is no family `{family}`."))?;
         Ok(format!("{}\n{}", found.manifest, found.template))
     }
 
-    fn history(&self, family: &str, case: &str) -> Result<String, String> {
+    fn history(&self, family: &str, case: &str) -> Result<String, Error> {
         let history = self.state.history();
         let leaders = history.leaders_of_family(family, case, usize::MAX);
         let mut text = format!("{} configurations timed\n", leaders.len());
@@ -65,7 +67,7 @@ impl Lookup<'_> {
         let left_out = of_family.count();
         let _ = writeln!(text, "{left_out} other configurations failed or were not worth a run, on any case");
         if leaders.is_empty() && left_out == 0 {
-            return Err(format!("`{family}` has not been tried on a case `{case}`."));
+            return Err(error!("`{family}` has not been tried on a case `{case}`."));
         }
         Ok(text)
     }
@@ -97,9 +99,9 @@ impl Lookup<'_> {
         if text.is_empty() { "No experiment with it is on record.".to_owned() } else { text }
     }
 
-    fn finished(&self, iteration: &str) -> Result<&Finished, String> {
+    fn finished(&self, iteration: &str) -> Result<&Finished, Error> {
         let number = iteration.parse().map(IterationId);
         let found = number.ok().and_then(|number| self.state.history().iteration(number));
-        found.ok_or_else(|| format!("Iteration {iteration} has no time on record in this session."))
+        found.ok_or_else(|| error!("Iteration {iteration} has no time on record in this session."))
     }
 }

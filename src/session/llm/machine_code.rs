@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::domain::call_record::CallSubject;
 use crate::domain::ids::IterationId;
+use crate::error::{Error, error};
 use crate::runner::sass::{self, Lines};
 use crate::session::Session;
 
@@ -31,16 +32,16 @@ impl Session<'_> {
         found
     }
 
-    async fn listing(&self, iteration: &str, lines: &str) -> Result<String, String> {
+    async fn listing(&self, iteration: &str, lines: &str) -> Result<String, Error> {
         if !self.state.setup().options.llm.sends_source {
-            return Err("sources are not sent (llm.send in config.toml)".to_owned());
+            return Err(Error::new("sources are not sent (llm.send in config.toml)"));
         }
         let lines = Lines::parse(lines)?;
         let known = iteration.parse().ok().map(IterationId);
         let known = known.filter(|id| self.state.history().iteration(*id).is_some());
-        let id = known.ok_or_else(|| format!("iteration {iteration} has no time on record in this session"))?;
+        let id = known.ok_or_else(|| error!("iteration {iteration} has no time on record in this session"))?;
         let (variant, _) = self.store.launched(id).await.map_err(|error| error.to_string())?;
-        sass::of_variant(self.cache.compiler(), variant, lines).await
+        sass::of_variant(self.cache.compiler(), variant, lines).await.map_err(Error::from)
     }
 }
 

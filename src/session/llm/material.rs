@@ -19,6 +19,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::op::OpSource;
 use crate::domain::variant::show_params;
 use crate::domain::workload::Tolerance;
+use crate::error::Error;
 use crate::session::state::SessionState;
 
 /// The findings of each case that a prompt tells.
@@ -44,7 +45,7 @@ pub(super) fn prompt(
     diagnosis: &Diagnosis,
     subject: &CallSubject,
     left: Duration,
-) -> Result<Prompt, String> {
+) -> Result<Prompt, Error> {
     let terms = &state.setup().options.llm;
     let material = Material { state, context, machine_code, diagnosis };
     let task = material.task();
@@ -66,7 +67,7 @@ pub(super) fn prompt(
             let ask = Ask::Repair { approach, answer, problem, round: *round, rounds };
             prompt::render(&task, &with(material.of_code(approach)), ask, tokens)
         }
-        CallSubject::Informed { .. } => Err("a question asks for itself".to_owned()),
+        CallSubject::Informed { .. } => Err(Error::new("a question asks for itself")),
     }
 }
 

@@ -4,6 +4,7 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use crate::domain::submission::{Submission, SubmissionId};
+use crate::error::Error;
 use crate::store::StoreError;
 use crate::store::columns::{count, json, name, required};
 
@@ -20,7 +21,7 @@ pub(super) fn submission(row: &SqliteRow) -> Result<Submission, StoreError> {
         client: row.try_get("client")?,
         state: required(name(row, "state")?, "state")?,
         asked: name(row, "asked")?,
-        lane: lane.map_err(|message| StoreError::Unreadable { what: "lane", message })?,
+        lane: lane.map_err(|error: Error| StoreError::Unreadable { what: "lane", message: error.to_string() })?,
         session: row.try_get("session")?,
         attempts: required(count(row, "attempts")?, "attempts")?,
         iterations: required(count(row, "iterations")?, "iterations")?,

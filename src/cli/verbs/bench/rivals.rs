@@ -7,7 +7,7 @@ use crate::cli::verbs::export as exports;
 use crate::config::Config;
 use crate::domain::regime::Regime;
 use crate::domain::workload::{BaselineKey, Workload};
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, error, usage, usage_sentence};
 use crate::export;
 use crate::files;
 use crate::launch::consent::{Agrees, admit};
@@ -86,8 +86,8 @@ pub(super) async fn find(bench: &mut Bench, project: &Project, (subject, regime)
     }
     let called = match exported(bench, project, subject) {
         Ok(Some(solution)) => bench.start_called(&solution, subject, regime, (device, rand::random())).await,
-        Ok(None) => Err("PyTorch can only call a winner that is committed for this kind of device".to_owned()),
-        Err(error) => Err(format!("{error:#}")),
+        Ok(None) => Err(Error::new("PyTorch can only call a winner that is committed for this kind of device")),
+        Err(error) => Err(error!("{error:#}")),
     };
     if let Err(reason) = called {
         say(&format!("{} is not timed by call on {case}: {reason}", subject.name));

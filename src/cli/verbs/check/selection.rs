@@ -49,7 +49,7 @@ pub(super) fn selected(args: &Args, project: &Project) -> anyhow::Result<(Result
     let broken_ops = project.ops().into_iter().filter_map(|(op, found)| Some((op, found.err()?)));
     for (op, problem) in broken_ops.filter(|_| name.is_none()) {
         let file = format!("{}/{op}/op.toml", crate::ops::OPS_FOLDER);
-        result.findings.push(Finding::in_file(Level::Wrong, &file, &relative(&problem)));
+        result.findings.push(Finding::in_file(Level::Wrong, &file, &relative(&problem.to_string())));
     }
     for workload in named {
         result.findings.extend(of_workload(workload, &families));
@@ -120,5 +120,8 @@ fn of_workload(workload: &Workload, families: &Families) -> Option<Finding> {
         Ok(()) => return None,
     };
     let file = format!("kernels/workloads/{}.toml", workload.name);
-    Some(Finding { workload: Some(workload.name.clone()), ..Finding::in_file(Level::Wrong, &file, &problem) })
+    Some(Finding {
+        workload: Some(workload.name.clone()),
+        ..Finding::in_file(Level::Wrong, &file, &problem.to_string())
+    })
 }

@@ -10,7 +10,7 @@ use crate::catalog::Project;
 use crate::config::{Config, LlmConfig};
 use crate::domain::model_call::{AnswerForm, CallPurpose, ModelReply, ModelRequest};
 use crate::domain::money::{MicroUsd, Price};
-use crate::error::usage_sentence;
+use crate::error::{Error, error, usage_sentence};
 use crate::launch::consent::{self, Agrees};
 use crate::llm::Endpoint;
 use crate::trust::of_models;
@@ -31,10 +31,10 @@ pub(super) async fn check(project: &Project, config: Option<&Config>) -> Finding
     if of_models(project.root(), config).iter().any(|item| !consent::is_trusted(project, item)) {
         return Missing("[llm] in config.toml is not trusted, so the endpoint was not asked".to_owned());
     }
-    checked(project, llm).await.map_or_else(Missing, Here)
+    checked(project, llm).await.map_or_else(|problem| Missing(problem.to_string()), Here)
 }
 
-async fn checked(project: &Project, llm: &LlmConfig) -> Result<String, String> {
+async fn checked(project: &Project, llm: &LlmConfig) -> Result<String, Error> {
     let mut settings = llm.settings(project.root())?;
     let address = settings.address.to_string();
     (settings.connect_timeout, settings.idle_timeout, settings.timeout) = (PATIENCE, PATIENCE, PATIENCE);
@@ -43,10 +43,10 @@ async fn checked(project: &Project, llm: &LlmConfig) -> Result<String, String> {
     if endpoint.is_replay() {
         return Ok(format!("the cassettes in {} answer (llm.replay)", llm.replay));
     }
-    let known = endpoint.models().await.map_err(|error| format!("{address}: {error}"))?;
+    let known = endpoint.models().await.map_err(|error| error!("{address}: {error}"))?;
     let unknown: Vec<&str> = prices.keys().filter(|model| !known.contains(*model)).map(String::as_str).collect();
     if !unknown.is_empty() {
-        return Err(format!("{address} does not list {}: correct llm.models", unknown.join(", ")));
+        return Err(error!("{address} does not list {}: correct llm.models", unknown.join(", ")));
     }
     let key = llm.key_variable().map_or_else(|| "no key".to_owned(), |name| format!("the key in {name}"));
     let models: Vec<String> = prices.iter().map(|(model, price)| priced(model, price)).collect();

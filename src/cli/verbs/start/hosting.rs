@@ -106,7 +106,7 @@ fn server(
     let tools = Tools {
         renderer: parts.renderer.clone(),
         compiler: parts.compiler.clone(),
-        device: parts.worker.info().clone(),
+        device: parts.devices.home.info().clone(),
         measuring: config.measuring(),
     };
     let places = Places { project, workload: Arc::new(parts.workload.clone()), tools };

@@ -4,6 +4,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 use super::Python;
+use crate::error::{Error, error};
 
 /// How deep brackets may be nested. Conditions of published spaces have up to 5.
 const MAX_DEPTH: usize = 64;
@@ -27,12 +28,12 @@ const SIGNS: [&str; 25] = [
 ];
 
 /// Parses a text. The error says what is not supported.
-pub(in crate::intake::imports) fn parse(text: &str) -> Result<Python, String> {
+pub(in crate::intake::imports) fn parse(text: &str) -> Result<Python, Error> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, operators: 0 };
     let parsed = parser.any()?;
     match parser.peek() {
         Token::End => Ok(parsed),
-        token => Err(format!("{} is not supported here", shown(token))),
+        token => Err(error!("{} is not supported here", shown(token))),
     }
 }
 
@@ -46,7 +47,7 @@ fn shown(token: &Token) -> String {
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
+fn tokens(text: &str) -> Result<Vec<Token>, Error> {
     let mut tokens = Vec::new();
     let mut rest = text.chars().peekable();
     while let Some(&c) = rest.peek() {
@@ -55,7 +56,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         } else if c.is_ascii_digit() {
             let digits = taken(&mut rest, |c| c.is_ascii_alphanumeric() || c == '.');
             let number = digits.parse().ok().or_else(|| whole(&digits));
-            tokens.push(Token::Number(number.ok_or_else(|| format!("`{digits}` is not a whole number"))?));
+            tokens.push(Token::Number(number.ok_or_else(|| error!("`{digits}` is not a whole number"))?));
         } else if c.is_ascii_alphabetic() || c == '_' {
             tokens.push(Token::Name(taken(&mut rest, |c| c.is_ascii_alphanumeric() || c == '_')));
         } else if c == '"' || c == '\'' {
@@ -65,7 +66,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         } else {
             let ahead: String = rest.clone().take(2).collect();
             let sign = SIGNS.iter().copied().find(|sign| ahead.starts_with(sign));
-            let sign = sign.ok_or_else(|| format!("`{c}` is not supported"))?;
+            let sign = sign.ok_or_else(|| error!("`{c}` is not supported"))?;
             for _ in sign.chars() {
                 rest.next();
             }
@@ -120,30 +121,30 @@ impl Parser {
     }
 
     /// Takes an operator, of which there may not be too many.
-    fn operator(&mut self, wanted: &[&'static str]) -> Result<Option<&'static str>, String> {
+    fn operator(&mut self, wanted: &[&'static str]) -> Result<Option<&'static str>, Error> {
         let found = self.take(wanted);
         self.operators += usize::from(found.is_some());
-        if self.operators > MAX_OPERATORS { Err("it is too long".to_owned()) } else { Ok(found) }
+        if self.operators > MAX_OPERATORS { Err(Error::new("it is too long")) } else { Ok(found) }
     }
 
-    fn expect(&mut self, sign: &'static str) -> Result<(), String> {
+    fn expect(&mut self, sign: &'static str) -> Result<(), Error> {
         match self.take(&[sign]) {
             Some(_) => Ok(()),
-            None => Err(format!("{} is not supported here, `{sign}` is expected", shown(self.peek()))),
+            None => Err(error!("{} is not supported here, `{sign}` is expected", shown(self.peek()))),
         }
     }
 
-    fn any(&mut self) -> Result<Python, String> {
+    fn any(&mut self) -> Result<Python, Error> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("it is nested too deeply".to_owned());
+            return Err(Error::new("it is nested too deeply"));
         }
         let parsed = self.binary(&["or", "||"], "||", Self::all);
         self.depth -= 1;
         parsed
     }
 
-    fn all(&mut self) -> Result<Python, String> {
+    fn all(&mut self) -> Result<Python, Error> {
         self.binary(&["and", "&&"], "&&", Self::not)
     }
 
@@ -151,8 +152,8 @@ impl Parser {
         &mut self,
         words: &[&'static str],
         sign: &'static str,
-        part: fn(&mut Self) -> Result<Python, String>,
-    ) -> Result<Python, String> {
+        part: fn(&mut Self) -> Result<Python, Error>,
+    ) -> Result<Python, Error> {
         let mut left = part(self)?;
         while self.operator(words)?.is_some() {
             left = Python::Both(sign, Box::new(left), Box::new(part(self)?));
@@ -160,7 +161,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn not(&mut self) -> Result<Python, String> {
+    fn not(&mut self) -> Result<Python, Error> {
         let mut negations = 0_usize;
         while self.operator(&["not", "!"])?.is_some() {
             negations += 1;
@@ -169,7 +170,7 @@ impl Parser {
         Ok((0..negations).fold(inner, |inner, _| Python::Not(Box::new(inner))))
     }
 
-    fn compared(&mut self) -> Result<Python, String> {
+    fn compared(&mut self) -> Result<Python, Error> {
         let first = self.sum()?;
         let mut rest = Vec::new();
         loop {
@@ -183,7 +184,7 @@ impl Parser {
         Ok(if rest.is_empty() { first } else { Python::Compared(Box::new(first), rest) })
     }
 
-    fn sum(&mut self) -> Result<Python, String> {
+    fn sum(&mut self) -> Result<Python, Error> {
         let mut left = self.product()?;
         while let Some(sign) = self.operator(&["+", "-"])? {
             left = Python::Both(sign, Box::new(left), Box::new(self.product()?));
@@ -191,7 +192,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<Python, String> {
+    fn product(&mut self) -> Result<Python, Error> {
         let mut left = self.signed()?;
         while let Some(sign) = self.operator(&["*", "/", "//", "%"])? {
             let sign = if sign == "//" { "/" } else { sign };
@@ -200,7 +201,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn signed(&mut self) -> Result<Python, String> {
+    fn signed(&mut self) -> Result<Python, Error> {
         let mut is_negative = false;
         while let Some(sign) = self.take(&["-", "+"]) {
             is_negative ^= sign == "-";
@@ -209,7 +210,7 @@ impl Parser {
         Ok(if is_negative { Python::Negative(Box::new(base)) } else { base })
     }
 
-    fn power(&mut self) -> Result<Python, String> {
+    fn power(&mut self) -> Result<Python, Error> {
         let base = self.item()?;
         if self.operator(&["**"])?.is_none() {
             return Ok(base);
@@ -217,7 +218,7 @@ impl Parser {
         Ok(Python::Power(Box::new(base), Box::new(self.signed()?)))
     }
 
-    fn item(&mut self) -> Result<Python, String> {
+    fn item(&mut self) -> Result<Python, Error> {
         let mut base = self.atom()?;
         while self.operator(&["["])?.is_some() {
             let index = self.any()?;
@@ -227,7 +228,7 @@ impl Parser {
         Ok(base)
     }
 
-    fn atom(&mut self) -> Result<Python, String> {
+    fn atom(&mut self) -> Result<Python, Error> {
         match self.next() {
             Token::Number(number) => Ok(Python::Number(number)),
             Token::Text(text) => Ok(Python::Text(text)),
@@ -240,12 +241,12 @@ impl Parser {
                 let mut inner = self.items(")")?;
                 if inner.len() == 1 { Ok(inner.remove(0)) } else { Ok(Python::List(inner)) }
             }
-            token => Err(format!("{} is not supported here", shown(&token))),
+            token => Err(error!("{} is not supported here", shown(&token))),
         }
     }
 
     /// Reads expressions up to a closing bracket.
-    fn items(&mut self, close: &'static str) -> Result<Vec<Python>, String> {
+    fn items(&mut self, close: &'static str) -> Result<Vec<Python>, Error> {
         let mut items = Vec::new();
         while self.take(&[close]).is_none() {
             items.push(self.any()?);
@@ -257,7 +258,7 @@ impl Parser {
         Ok(items)
     }
 
-    fn list(&mut self) -> Result<Python, String> {
+    fn list(&mut self) -> Result<Python, Error> {
         if self.take(&["]"]).is_some() {
             return Ok(Python::List(Vec::new()));
         }
@@ -271,7 +272,7 @@ impl Parser {
             }
             return Ok(Python::List(items));
         }
-        let Token::Name(name) = self.next() else { return Err("`for` is supported with one name only".to_owned()) };
+        let Token::Name(name) = self.next() else { return Err(Error::new("`for` is supported with one name only")) };
         self.expect("in")?;
         let over = Box::new(self.sum()?);
         self.expect("]")?;

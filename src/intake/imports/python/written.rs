@@ -1,6 +1,7 @@
 //! Writes expressions of Python as those of optloop.
 
 use super::Python;
+use crate::error::{Error, error};
 
 /// How tightly an operator of optloop's expressions binds.
 fn strength(sign: &str) -> u8 {
@@ -22,12 +23,12 @@ pub(super) type Items<'a> = &'a dyn Fn(&str, usize) -> Option<String>;
 
 impl Python {
     /// Writes a number as an expression of optloop. `items` resolves `ProblemSize[0]`.
-    pub fn number(&self, items: Items<'_>) -> Result<String, String> {
+    pub fn number(&self, items: Items<'_>) -> Result<String, Error> {
         Ok(self.written(false, items)?.0)
     }
 
     /// Writes a condition as an expression of optloop.
-    pub fn condition(&self, items: Items<'_>) -> Result<String, String> {
+    pub fn condition(&self, items: Items<'_>) -> Result<String, Error> {
         Ok(self.written(true, items)?.0)
     }
 
@@ -48,7 +49,7 @@ impl Python {
     }
 
     /// Writes it as a condition or as a number, with the strength of its outermost operator.
-    fn written(&self, as_condition: bool, items: Items<'_>) -> Result<(String, u8), String> {
+    fn written(&self, as_condition: bool, items: Items<'_>) -> Result<(String, u8), Error> {
         let (text, strength) = self.plain(items)?;
         Ok(match (self.is_condition(), as_condition) {
             (false, true) => (format!("{} != 0", bracketed((text, strength), 4)), 3),
@@ -57,7 +58,7 @@ impl Python {
         })
     }
 
-    fn plain(&self, items: Items<'_>) -> Result<(String, u8), String> {
+    fn plain(&self, items: Items<'_>) -> Result<(String, u8), Error> {
         let number = |of: &Self| of.written(false, items);
         Ok(match self {
             Self::Number(number) => (number.to_string(), ATOM),
@@ -90,33 +91,33 @@ impl Python {
                     }
                 }
             }
-            Self::Text(text) => return Err(format!("the string `{text}` is no number")),
-            Self::List(_) | Self::Each { .. } => return Err("a list is supported after `in` only".to_owned()),
+            Self::Text(text) => return Err(error!("the string `{text}` is no number")),
+            Self::List(_) | Self::Each { .. } => return Err(Error::new("a list is supported after `in` only")),
         })
     }
 
-    fn item(&self, base: &Self, index: &Self, items: Items<'_>) -> Result<String, String> {
+    fn item(&self, base: &Self, index: &Self, items: Items<'_>) -> Result<String, Error> {
         match (base, index) {
             (_, Self::Text(name)) => Ok(name.clone()),
             (Self::Name(list), Self::Number(place)) => usize::try_from(*place)
                 .ok()
                 .and_then(|place| items(list, place))
-                .ok_or_else(|| format!("`{list}[{place}]` is not known")),
-            _ => Err("an index is supported as p[\"NAME\"] or ProblemSize[0] only".to_owned()),
+                .ok_or_else(|| error!("`{list}[{place}]` is not known")),
+            _ => Err(Error::new("an index is supported as p[\"NAME\"] or ProblemSize[0] only")),
         }
     }
 }
 
 /// Writes a power as a product.
-fn raised(base: &Python, power: &Python, items: Items<'_>) -> Result<String, String> {
+fn raised(base: &Python, power: &Python, items: Items<'_>) -> Result<String, Error> {
     let Python::Number(power @ 1..=8) = power else {
-        return Err("`**` is supported with a power from 1 to 8 only".to_owned());
+        return Err(Error::new("`**` is supported with a power from 1 to 8 only"));
     };
     let base = bracketed(base.written(false, items)?, ATOM);
     Ok(vec![base; *power as usize].join(" * "))
 }
 
-fn compared(left: &Python, sign: &str, right: &Python, items: Items<'_>) -> Result<(String, u8), String> {
+fn compared(left: &Python, sign: &str, right: &Python, items: Items<'_>) -> Result<(String, u8), Error> {
     let left = left.written(false, items)?;
     if !sign.ends_with("in") {
         let own = strength(sign);
@@ -125,28 +126,28 @@ fn compared(left: &Python, sign: &str, right: &Python, items: Items<'_>) -> Resu
             own,
         ));
     }
-    let Python::List(choices) = right else { return Err("`in` is supported with a list only".to_owned()) };
+    let Python::List(choices) = right else { return Err(Error::new("`in` is supported with a list only")) };
     let left = bracketed(left, 4);
     let (equals, joined) = if sign == "in" { ("==", " || ") } else { ("!=", " && ") };
-    let one = |choice: &Python| -> Result<String, String> {
+    let one = |choice: &Python| -> Result<String, Error> {
         Ok(format!("{left} {equals} {}", bracketed(choice.written(false, items)?, 4)))
     };
     let all = choices.iter().map(one).collect::<Result<Vec<_>, _>>()?;
     match all.len() {
-        0 => Err("`in` is supported with a list that is not empty".to_owned()),
+        0 => Err(Error::new("`in` is supported with a list that is not empty")),
         1 => Ok((all.concat(), 3)),
         _ => Ok((all.join(joined), if sign == "in" { 1 } else { 2 })),
     }
 }
 
-fn called(name: &str, arguments: &[Python], items: Items<'_>) -> Result<String, String> {
+fn called(name: &str, arguments: &[Python], items: Items<'_>) -> Result<String, Error> {
     let known = match name {
         // Numbers are whole already.
         "int" => "",
         "min" | "max" if arguments.len() == 2 => name,
         // Of the values of a parameter that shapes depend on, which has one.
         "min" | "max" if arguments.len() == 1 => "",
-        _ => return Err(format!("the function `{name}` is not supported")),
+        _ => return Err(error!("the function `{name}` is not supported")),
     };
     let arguments = arguments.iter().map(|one| one.number(items)).collect::<Result<Vec<_>, _>>()?;
     Ok(format!("{known}({})", arguments.join(", ")))
