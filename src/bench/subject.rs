@@ -99,7 +99,9 @@ impl KernelName {
 
 fn param(text: &str) -> Result<(String, i64), Error> {
     let parsed = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
-    parsed.ok_or_else(|| error!("`{text}` is not a parameter: write NAME=NUMBER, and separate several with commas"))
+    parsed.ok_or_else(|| {
+        error!("`{text}` is not a parameter").hint("write NAME=NUMBER, and separate several with commas")
+    })
 }
 
 impl Subject {

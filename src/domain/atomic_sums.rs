@@ -32,7 +32,8 @@ impl AtomicSums {
     pub fn parse(text: &str) -> Result<(String, Self), Error> {
         let (name, bound) = text.split_once('=').unwrap_or((text, Self::Tolerance.name()));
         let found = Self::ALL.into_iter().find(|it| it.name() == bound);
-        let found = found.ok_or_else(|| error!("`{text}`: write TENSOR, TENSOR=tolerance or TENSOR=products"))?;
+        let found =
+            found.ok_or_else(|| error!("`{text}`").hint("write TENSOR, TENSOR=tolerance or TENSOR=products"))?;
         Ok((name.to_owned(), found))
     }
 }

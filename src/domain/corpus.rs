@@ -154,10 +154,10 @@ impl Header {
     fn check(&self) -> Result<(), Error> {
         match (self.kind, self.caught_by.is_empty()) {
             (EntryKind::Honest, false) => {
-                return Err(Error::new("an honest kernel must not have `caught_by`: remove it"));
+                return Err(Error::new("an honest kernel must not have `caught_by`").hint("remove it"));
             }
             (EntryKind::Cheat | EntryKind::Broken, true) => {
-                return Err(Error::new("`caught_by` is missing: list the expected answers"));
+                return Err(Error::new("`caught_by` is missing").hint("list the expected answers"));
             }
             _ => {}
         }
@@ -170,7 +170,7 @@ impl Header {
             ));
         }
         match FILLED_IN.iter().find(|key| self.manifest.contains_key(**key)) {
-            Some(key) => Err(error!("`{key}` is derived from the file and its workload: remove it")),
+            Some(key) => Err(error!("`{key}` is derived from the file and its workload").hint("remove it")),
             None => Ok(()),
         }
     }

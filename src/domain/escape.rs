@@ -16,7 +16,9 @@ pub fn is_unsafe(c: char) -> bool {
 pub fn check_line(what: &str, text: &str) -> Result<(), Error> {
     match text.chars().find(|c| is_unsafe(*c)) {
         None => Ok(()),
-        Some('\n' | '\r' | '\u{2028}' | '\u{2029}') => Err(error!("{what} has a line break: write it on one line")),
+        Some('\n' | '\r' | '\u{2028}' | '\u{2029}') => {
+            Err(error!("{what} has a line break").hint("write it on one line"))
+        }
         Some(c) => Err(error!("{what} has the control character U+{:04X}: remove it", u32::from(c))),
     }
 }

@@ -103,9 +103,13 @@ impl Wanted {
 
     /// Parses `x=R,N` into a tensor's name and its shape.
     pub fn shape(text: &str) -> Result<(String, Vec<String>), Error> {
-        let (name, shape) = text.split_once('=').ok_or_else(|| error!("`{text}`: write NAME=EXTENT,EXTENT"))?;
+        let (name, shape) = text.split_once('=').ok_or_else(|| error!("`{text}`").hint("write NAME=EXTENT,EXTENT"))?;
         let shape = split(shape).into_iter().map(str::to_owned).collect::<Vec<_>>();
-        if shape.is_empty() { Err(error!("`{text}`: name at least one extent")) } else { Ok((name.to_owned(), shape)) }
+        if shape.is_empty() {
+            Err(error!("`{text}`").hint("name at least one extent"))
+        } else {
+            Ok((name.to_owned(), shape))
+        }
     }
 
     /// Parses `R=4096,N=8192` into the sizes of a case.
@@ -114,13 +118,14 @@ impl Wanted {
             let (name, size) = part.split_once('=')?;
             Some((name.trim().to_owned(), size.trim().parse().ok()?))
         };
-        let sizes = text.split(',').map(|part| size(part).ok_or_else(|| error!("`{part}`: write NAME=SIZE")));
+        let sizes = text.split(',').map(|part| size(part).ok_or_else(|| error!("`{part}`").hint("write NAME=SIZE")));
         sizes.collect()
     }
 
     /// Parses `stride=N` into an integer parameter and what it follows from.
     pub fn argument(text: &str) -> Result<(String, String), Error> {
-        let (name, value) = text.split_once('=').ok_or_else(|| error!("`{text}`: write PARAMETER=EXPRESSION"))?;
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| error!("`{text}`").hint("write PARAMETER=EXPRESSION"))?;
         Ok((name.trim().to_owned(), value.trim().to_owned()))
     }
 
@@ -131,7 +136,7 @@ impl Wanted {
 
     /// Parses `partial=BLOCKS` into the name of scratch memory and its elements.
     pub fn scratch(text: &str) -> Result<(String, String), Error> {
-        let (name, elements) = text.split_once('=').ok_or_else(|| error!("`{text}`: write POINTER=ELEMENTS"))?;
+        let (name, elements) = text.split_once('=').ok_or_else(|| error!("`{text}`").hint("write POINTER=ELEMENTS"))?;
         Ok((name.to_owned(), elements.trim().to_owned()))
     }
 

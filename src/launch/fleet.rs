@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::error::usage_sentence;
+use crate::error::{Error, usage};
 use crate::runner::compile::Compiler;
 use crate::runner::worker::Arrivals;
 
@@ -32,7 +32,9 @@ impl NatsServer {
 /// Refuses what this build cannot do.
 #[cfg(not(feature = "fleet"))]
 pub fn missing() -> anyhow::Error {
-    usage_sentence("this build of optloop has no fleet: build it with `cargo build --release --features fleet`")
+    usage(
+        Error::new("this build of optloop has no fleet").hint("build it with `cargo build --release --features fleet`"),
+    )
 }
 
 /// What a session needs to know of itself to find its workers.
@@ -54,7 +56,7 @@ impl FleetRequest<'_> {
     fn url(&self) -> anyhow::Result<Option<String>> {
         let Some(url) = self.server.url(Some(self.config).filter(|_| self.of_project)) else { return Ok(None) };
         if self.home.time_source() == TimeSource::Recorded {
-            return Err(usage_sentence("a recording needs no other machines: leave out --nats"));
+            return Err(usage(Error::new("a recording needs no other machines").hint("leave out --nats")));
         }
         Ok(Some(url))
     }
@@ -100,9 +102,10 @@ pub use with_fleet::connect;
 mod with_fleet {
     use anyhow::Context;
 
-    use super::{Arrivals, Compiler, DeviceInfo, Fleet, FleetRequest, NatsServer, usage_sentence};
+    use super::{Arrivals, Compiler, DeviceInfo, Error, Fleet, FleetRequest, NatsServer, usage};
     use crate::config;
     use crate::domain::counted::counted;
+    use crate::error::usage_sentence;
     use crate::fleet::{self, Link, OwnKey, PublicKey, Server, Terms};
     use crate::notices::say;
     use crate::runner::self_check;
@@ -110,7 +113,7 @@ mod with_fleet {
     /// Connects to a server.
     pub async fn connect(args: &NatsServer, url: String) -> anyhow::Result<Link> {
         if url.contains('@') {
-            return Err(usage_sentence("--nats takes no name and password: use --nats-credentials FILE"));
+            return Err(usage(Error::new("--nats takes no name and password").hint("use --nats-credentials FILE")));
         }
         let NatsServer { credentials, ca, certificate, .. } = args.clone();
         let server = Server { url, credentials, ca, certificate };

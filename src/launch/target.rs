@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::Config;
 use crate::domain::ids::SessionId;
 use crate::domain::record::{SessionSummary, Status};
-use crate::error::{error, usage, usage_sentence};
+use crate::error::{Error, error, usage};
 use crate::notices::say;
 use crate::runner::device::DeviceChoice;
 use crate::session::{NoCommit, Target};
@@ -30,7 +30,7 @@ pub fn choose(wanted: Wanted<'_>, root: &Path, config: &Config, device: &DeviceC
     if let DeviceChoice::Replay(_) = device {
         return match wanted {
             Wanted::Branch(_) => {
-                Err(usage_sentence("a session on a recording commits no winner: leave out --commit-to"))
+                Err(usage(Error::new("a session on a recording commits no winner").hint("leave out --commit-to")))
             }
             _ => Ok(Target::of_recording()),
         };

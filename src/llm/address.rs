@@ -36,7 +36,7 @@ impl Address {
             return Err(Error::new("must not contain `?` or `#`: the address ends with its path"));
         }
         if base.scheme() == "http" && !allow_http && !is_private(&base) {
-            return Err(Error::new("is plain HTTP to a public address: use https, or set llm.allow_http = true"));
+            return Err(Error::new("is plain HTTP to a public address").hint("use https, or set llm.allow_http = true"));
         }
         // Both APIs live below /v1. Users write addresses with and without it.
         let path = match base.path().trim_end_matches('/') {

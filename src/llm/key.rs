@@ -28,7 +28,7 @@ impl Key {
     /// Reads a key from a variable of the environment. The error is one sentence that says what to do.
     pub fn of_variable(name: &str) -> Result<Self, Error> {
         let value = std::env::var(name)
-            .map_err(|_| error!("the variable {name} is not set: set it to the key of the language model"))?;
+            .map_err(|_| error!("the variable {name} is not set").hint("set it to the key of the language model"))?;
         Self::new(&value).map_err(|problem| error!("{name}: {problem}"))
     }
 

@@ -289,7 +289,7 @@ impl Call<'_> {
             let Some(with) = asked.with.map(IterationId).or(record) else { continue };
             // A client may ask for a comparison with itself, which shows the noise.
             if with == own.id && asked.with.is_none() {
-                return Err(error!("iteration {with} is the fastest itself: name another one in `with`"));
+                return Err(error!("iteration {with} is the fastest itself").hint("name another one in `with`"));
             }
             let other = self.detail(with).await?.iteration;
             let Some(beside) = other.measurements.iter().find(|other| other.case == found.case) else { continue };
@@ -385,8 +385,8 @@ fn sentence(error: StoreError) -> String {
 fn form(asked: &Evaluate) -> Result<&'static str> {
     let edits = !asked.edits.is_empty() || !asked.manifest_edits.is_empty();
     match (&asked.source, &asked.base, edits) {
-        (Some(_), _, true) => Err(Error::new("`source` is a text of its own: leave out the edits")),
-        (Some(_), Some(_), _) => Err(Error::new("`source` is a text of its own: leave out `base`")),
+        (Some(_), _, true) => Err(Error::new("`source` is a text of its own").hint("leave out the edits")),
+        (Some(_), Some(_), _) => Err(Error::new("`source` is a text of its own").hint("leave out `base`")),
         (Some(source), None, false) => {
             Ok(if source.contains("<$") || source.contains("<%") { "family" } else { "kernel" })
         }

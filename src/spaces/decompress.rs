@@ -28,7 +28,7 @@ pub(super) fn json_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     let bytes = bytes.ok_or_else(|| error!("it is larger than the limit of {} MiB", MAX_FILE_BYTES >> 20))?;
     let is_gzip = bytes.starts_with(&GZIP);
     if !is_gzip && path.extension().is_some_and(|extension| extension == "gz") {
-        return Err(Error::new("its name ends with .gz, but it is not compressed with gzip: rename it"));
+        return Err(Error::new("its name ends with .gz, but it is not compressed with gzip").hint("rename it"));
     }
     if !is_gzip {
         return Ok(bytes);

@@ -53,7 +53,9 @@ pub fn parse(name: &str, json: &[u8]) -> Result<RecordedSpace, Error> {
         let results: Results = serde_json::from_slice(json).map_err(|error| error!("as T4 results, {error}"))?;
         results.into_space(name)?
     } else if keys.configuration_space.is_some() {
-        return Err(Error::new("it is a T1 file, which defines a space without times: name a file with results (T4)"));
+        return Err(
+            Error::new("it is a T1 file, which defines a space without times").hint("name a file with results (T4)")
+        );
     } else {
         return Err(Error::new("it has neither `cache` (Kernel Tuner) nor `results` (T4)"));
     };

@@ -130,7 +130,7 @@ impl RecordedSpace {
                 positions.push(*places.get(&value.to_string()).ok_or_else(unknown)?);
             }
             if !seen.insert(positions.clone()) {
-                return Err(error!("configuration {} occurs twice: remove one", row + 1));
+                return Err(error!("configuration {} occurs twice", row + 1).hint("remove one"));
             }
             if let Ok(recording) = &result {
                 recording.check().map_err(|problem| error!("configuration {}: {problem}", row + 1))?;
@@ -195,7 +195,7 @@ fn check_sizes<T>(names: &[String], rows: &[T]) -> Result<(), Error> {
     }
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(name.as_str())) {
-        Some(name) => Err(error!("parameter `{name}` occurs twice: rename one")),
+        Some(name) => Err(error!("parameter `{name}` occurs twice").hint("rename one")),
         None => Ok(()),
     }
 }

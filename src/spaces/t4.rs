@@ -154,7 +154,7 @@ fn unit_ns(unit: Option<&str>) -> Result<f64, Error> {
         Some("microseconds" | "us") => Ok(1e3),
         Some("nanoseconds" | "ns") => Ok(1.0),
         Some(other) => {
-            Err(error!("the unit of time `{other}` is not known: use seconds, milliseconds or microseconds"))
+            Err(error!("the unit of time `{other}` is not known").hint("use seconds, milliseconds or microseconds"))
         }
     }
 }

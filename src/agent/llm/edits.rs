@@ -36,7 +36,7 @@ pub fn of_family(family: &Family, template: &[Edit], manifest: &[Edit]) -> Resul
 /// because the model has only a few attempts to correct them.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, Error> {
     if edits.is_empty() {
-        return Err(Error::new("there are no edits: give at least one"));
+        return Err(Error::new("there are no edits").hint("give at least one"));
     }
     if edits.len() > MAX_EDITS {
         return Err(error!("there are {} edits, and at most {MAX_EDITS} are allowed", edits.len()));

@@ -180,7 +180,7 @@ fn check_sizes(manifest: &str, template: &str) -> Result<(), Error> {
         return Err(error!("the source has {} bytes, and at most {MAX_SOURCE_BYTES} are allowed", template.len()));
     }
     if template.trim().is_empty() {
-        return Err(Error::new("`source` is empty: give the CUDA source"));
+        return Err(Error::new("`source` is empty").hint("give the CUDA source"));
     }
     if manifest.len() > MAX_MANIFEST_BYTES {
         return Err(error!("the manifest has {} bytes, and at most {MAX_MANIFEST_BYTES} are allowed", manifest.len()));
@@ -211,7 +211,7 @@ fn literal(source: &str) -> Result<String, Error> {
         ));
     }
     if source.contains("endraw") {
-        return Err(Error::new("the source contains `endraw`: remove it"));
+        return Err(Error::new("the source contains `endraw`").hint("remove it"));
     }
     let is_plain = !["<$", "<%", "<#"].iter().any(|opening| source.contains(opening));
     Ok(if is_plain { source.to_owned() } else { format!("<% raw %>{source}<% endraw %>") })

@@ -185,12 +185,12 @@ fn by_name<T>(first: Vec<(String, T)>, later: Vec<(String, T)>) -> Vec<(String, 
 
 fn template(text: &str) -> Result<(String, String), Error> {
     let value = text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    value.ok_or_else(|| error!("`{text}`: write NAME=VALUE"))
+    value.ok_or_else(|| error!("`{text}`").hint("write NAME=VALUE"))
 }
 
 fn compute(text: &str) -> Result<Compute, Error> {
     let found = [Compute::Dtype, Compute::Tf32].into_iter().find(|mode| mode.name() == text);
-    found.ok_or_else(|| error!("`{text}`: write dtype or tf32"))
+    found.ok_or_else(|| error!("`{text}`").hint("write dtype or tf32"))
 }
 
 fn dtype(text: &str) -> Result<(String, Dtype), Error> {
@@ -201,7 +201,7 @@ fn dtype(text: &str) -> Result<(String, Dtype), Error> {
 
 fn scalar(text: &str) -> Result<(String, f64), Error> {
     let value = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?)));
-    value.ok_or_else(|| error!("`{text}`: write NAME=VALUE"))
+    value.ok_or_else(|| error!("`{text}`").hint("write NAME=VALUE"))
 }
 
 impl KernelOptions {

@@ -132,7 +132,7 @@ fn speedup(text: &str) -> Result<(f64, f64), Error> {
     let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
     range
         .filter(|(lo, hi): &(f64, f64)| *lo > 0.0 && lo <= hi && hi.is_finite())
-        .ok_or_else(|| error!("`{text}` is not a range of speed-ups: write LOW..HIGH, such as 1.05..1.3"))
+        .ok_or_else(|| error!("`{text}` is not a range of speed-ups").hint("write LOW..HIGH, such as 1.05..1.3"))
 }
 
 /// Measures and prints the results.

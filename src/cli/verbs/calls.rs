@@ -11,7 +11,7 @@ use crate::domain::escape::{is_unsafe, one_line};
 use crate::domain::ids::SessionId;
 use crate::domain::model_call::Usage;
 use crate::domain::money::MicroUsd;
-use crate::error::usage_sentence;
+use crate::error::{Error, usage, usage_sentence};
 use crate::report::format::counted;
 use crate::secrets;
 use crate::store::Store;
@@ -135,7 +135,7 @@ fn list_runs(
 fn print(transcript: &Transcript, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
     let Transcript { request, text } = transcript;
     if format.csv {
-        return Err(usage_sentence("a call is no list: use --json, or leave the number out"));
+        return Err(usage(Error::new("a call is no list").hint("use --json, or leave the number out")));
     }
     if format.json {
         let json = serde_json::json!({ "request": request, "text": text });

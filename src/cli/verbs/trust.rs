@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::catalog::Project;
 use crate::cli::terminal::listing::print_json;
 use crate::config::Config;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, usage, usage_sentence};
 use crate::launch::consent::{self, Agrees};
 use crate::notices::{say, showable};
 use crate::trust::{self, ConsentState, Consents, Edited, Item};
@@ -154,7 +154,9 @@ fn edited(root: &Path, file: &Path, head: Option<&str>) -> anyhow::Result<Edited
 fn agrees() -> anyhow::Result<bool> {
     let mut errors = io::stderr();
     if !(io::stdin().is_terminal() && errors.is_terminal()) {
-        return Err(usage_sentence("nothing was trusted, because there is no terminal to ask at: give --yes to agree"));
+        return Err(usage(
+            Error::new("nothing was trusted, because there is no terminal to ask at").hint("give --yes to agree"),
+        ));
     }
     write!(errors, "trust this? It runs with your privileges. [y/N] ")?;
     let mut answer = String::new();

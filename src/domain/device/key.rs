@@ -62,7 +62,8 @@ impl FromStr for DeviceKey {
         };
         // Only the text that would be written is accepted, so that a folder has one spelling.
         parsed().filter(|key| key.to_string() == text).ok_or_else(|| {
-            error!("`{text}` is not a device key: use model, SM count and memory, such as nvidia-h200-132sm-140gib")
+            error!("`{text}` is not a device key")
+                .hint("use model, SM count and memory, such as nvidia-h200-132sm-140gib")
         })
     }
 }

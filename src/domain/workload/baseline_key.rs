@@ -100,10 +100,10 @@ impl BaselineKey {
     pub(super) fn check(&self) -> Result<(), Error> {
         match self {
             Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
-                Err(error!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
+                Err(error!("baseline `{file}`").hint("name a file in kernels/baselines/, without a path"))
             }
             Self::Module(file) if !is_inside(file) => {
-                Err(error!("baseline `{file}`: name a Python file by its path below the project"))
+                Err(error!("baseline `{file}`").hint("name a Python file by its path below the project"))
             }
             Self::Torch { torch, .. } if torch.trim().is_empty() => {
                 Err(Error::new("baseline: its expression is empty, such as `torch.softmax(x, -1)`"))
@@ -131,7 +131,7 @@ fn is_inside(path: &str) -> bool {
 
 fn check_backend(name: &str, expression: &str) -> Result<(), Error> {
     if BACKENDS_OF_TORCH.contains(&name) {
-        return Err(error!("baseline `{name}`: choose another name, because a backend of PyTorch has this one"));
+        return Err(error!("baseline `{name}`").hint("choose another name, because a backend of PyTorch has this one"));
     }
     if !is_identifier(name) {
         return Err(error!(
@@ -147,7 +147,7 @@ fn check_backend(name: &str, expression: &str) -> Result<(), Error> {
 /// Refuses a text that would be more than an expression between parentheses, because programs and exported modules
 /// contain it between parentheses. Whether it is an expression of Python is for Python to say.
 fn check_expression(text: &str) -> Result<(), Error> {
-    let wrong = |what: &str| Err(error!("baseline `{text}`: {what}: write one expression of Python"));
+    let wrong = |what: &str| Err(error!("baseline `{text}`: {what}").hint("write one expression of Python"));
     let mut open = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

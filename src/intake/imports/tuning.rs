@@ -363,7 +363,7 @@ impl Tuning {
             return Ok(());
         }
         let axis = |at: usize, text: &String| {
-            extents.on_axis(at, text).map_err(|problem| error!("the grid: {problem}: give --grid …"))
+            extents.on_axis(at, text).map_err(|problem| error!("the grid: {problem}").hint("give --grid …"))
         };
         let divided = |(size, by): (String, String)| if by == "1" { size } else { format!("ceil_div({size}, {by})") };
         wanted.grid = match &self.grid {

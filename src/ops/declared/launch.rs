@@ -69,7 +69,7 @@ impl LaunchText {
                  (`optloop docs workload`)"
             )),
             (Some(OracleLanguage::Python), Some(_)) => {
-                Err(error!("{TABLE} launches an oracle in CUDA: remove it, or name a .cu file as the oracle"))
+                Err(error!("{TABLE} launches an oracle in CUDA").hint("remove it, or name a .cu file as the oracle"))
             }
             _ => Ok(()),
         }

@@ -93,7 +93,7 @@ fn input(
     let file = files.iter().find(|file| file.name == name).ok_or_else(|| error!("{name} was not found"))?;
     let bytes = std::fs::read(&file.path).map_err(|error| error!("{name} cannot be read: {error}"))?;
     if blake3::hash(&bytes).to_hex().as_str() != file.hash {
-        return Err(error!("{name} has changed since it was read: start again"));
+        return Err(error!("{name} has changed since it was read").hint("start again"));
     }
     let array = array_file::read(&bytes, tensor, *left).map_err(|problem| error!("{name} {problem}"))?;
     *left -= array.values.len();
@@ -246,14 +246,14 @@ fn check_values(tensor: &Tensor) -> Result<(), Error> {
             Err(Error::new("only outputs have `atomic_sums`"))
         }
         _ if tensor.atomic_sums.is_some() && is_integer => {
-            Err(Error::new("sums of whole numbers are the same in any order: leave out `atomic_sums`"))
+            Err(Error::new("sums of whole numbers are the same in any order").hint("leave out `atomic_sums`"))
         }
         Some(_) if !tensor.role.is_read() => Err(Error::new("only inputs have `values`")),
         None if tensor.role.is_read() && tensor.dtype.is_some_and(Dtype::is_kept_as_bits) => {
             Err(Error::new("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }"))
         }
         Some(ValuesText::Normal | ValuesText::Uniform(..)) if is_integer => {
-            Err(Error::new("it holds whole numbers: use values = { integers = [0, 9] } or { mask = 0.5 }"))
+            Err(Error::new("it holds whole numbers").hint("use values = { integers = [0, 9] } or { mask = 0.5 }"))
         }
         Some(ValuesText::Integers(..) | ValuesText::Sorted(..)) if tensor.dtype.is_none() => {
             Err(Error::new("give it a `dtype` that holds these whole numbers, such as \"i32\""))
@@ -262,7 +262,7 @@ fn check_values(tensor: &Tensor) -> Result<(), Error> {
             Err(error!("its values are uniform from {from} to {to}, which must be finite and rising"))
         }
         Some(ValuesText::Mask(share)) if !(0.0..=1.0).contains(share) => {
-            Err(error!("its mask is {share}, which is no share: use a number from 0 to 1"))
+            Err(error!("its mask is {share}, which is no share").hint("use a number from 0 to 1"))
         }
         _ => Ok(()),
     }

@@ -9,7 +9,7 @@ use crate::cli::verbs::trust::TrustArgs;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::ids::CaseName;
-use crate::error::{usage, usage_sentence};
+use crate::error::{Error, usage, usage_sentence};
 use crate::launch::consent;
 use crate::launch::options;
 use crate::launch::request::{Choices, Proposes, StartRequest};
@@ -263,7 +263,7 @@ impl Args {
         };
         choices.check_recorded()?;
         if self.is_asked_by_a_service() {
-            return Err(usage_sentence("a service runs no sessions on recordings: use `optloop start`"));
+            return Err(usage(Error::new("a service runs no sessions on recordings").hint("use `optloop start`")));
         }
         if self.device.is_none() {
             consent::admit_recording(project, self.trust.agrees(), path)?;
