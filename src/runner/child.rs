@@ -92,22 +92,12 @@ pub fn replies() -> io::Result<File> {
 #[cfg(unix)]
 const BACKGROUND: i32 = 10;
 
-/// The share of the cores that processes in the background do not use: one in so many.
-#[cfg(target_os = "linux")]
-const KEPT_SHARE: usize = 4;
-
-/// Lets the other processes of this machine go first, and leaves some cores to them. Compilers and virtual GPUs fill all cores
-/// that they may use, and the device waits for the process that checks outputs. Must be called before there are other threads.
+/// Lets the other processes of this machine go first. Compilers fill all cores, and the device waits for the process that
+/// checks outputs. What this alone saves was not measured.
 pub fn yield_to_others() {
     // A system that does not know priorities is only slower.
     #[cfg(unix)]
     let _ = rustix::process::nice(BACKGROUND);
-    #[cfg(target_os = "linux")]
-    if let Ok(mut cores) = rustix::thread::sched_getaffinity(None) {
-        let own: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| cores.is_set(*core)).collect();
-        own.iter().take(own.len() / KEPT_SHARE).for_each(|core| cores.unset(*core));
-        let _ = rustix::thread::sched_setaffinity(None, &cores);
-    }
 }
 
 /// Limits this process's address space: an allocation beyond `bytes` fails.

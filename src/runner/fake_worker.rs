@@ -30,7 +30,7 @@ pub fn serve_fake(number: u32) -> anyhow::Result<()> {
     let script = Script::from_env(number);
     let lies = std::env::var_os(LIES).is_some();
     if script.is_none() && screening.is_none() && !lies {
-        return serve(&choice, false);
+        return serve(&choice);
     }
     let requests = child::requests::<WorkerRequest>().into_iter();
     let injector = Rc::new(FaultInjector {

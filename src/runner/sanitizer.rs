@@ -99,7 +99,7 @@ pub(super) async fn virtual_worker(
 ) -> Result<Worker, String> {
     let choice = DeviceChoice::virtual_of(&device.arch)
         .ok_or_else(|| format!("there is no virtual GPU of the architecture {}", device.arch))?;
-    Worker::start_in_background(exe, choice, timeouts).await.map_err(|error| error.to_string())
+    Worker::start(exe, &choice, timeouts).await.map_err(|error| error.to_string())
 }
 
 impl Sanitizer {

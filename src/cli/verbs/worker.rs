@@ -14,10 +14,6 @@ pub struct Args {
     #[arg(short = 'd', long)]
     device: DeviceChoice,
 
-    /// Let other processes of this machine go first
-    #[arg(long, hide = true)]
-    background: bool,
-
     /// Public key of a user whose sessions are served; can be repeated (`optloop workers --key` prints it)
     #[arg(long = "trust", value_name = "KEY")]
     trusts: Vec<String>,
@@ -45,7 +41,7 @@ impl Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.device {
         DeviceChoice::Fake(number) => serve_fake(*number),
-        device => serve(device, args.background),
+        device => serve(device),
     }
 }
 

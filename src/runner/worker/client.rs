@@ -72,15 +72,6 @@ impl Worker {
         Self::claim(exe, choice, timeouts, |_| Ok(())).await
     }
 
-    /// Does the same for a virtual GPU that works beside a real one, whose processes go first.
-    pub async fn start_in_background(
-        exe: PathBuf,
-        choice: DeviceChoice,
-        timeouts: impl Into<StepTimeouts>,
-    ) -> Result<Self, WorkerError> {
-        Self::of(Program { exe, choice, is_in_background: true }, false, timeouts.into(), |_| Ok(())).await
-    }
-
     /// Starts `optloop worker` from the executable `exe`, claims the device it found, and waits until that device is
     /// open. The claim comes first, so that a device on which another optloop measures is not disturbed. With
     /// [`DeviceChoice::Auto`], a virtual GPU replaces a CUDA device that does not answer.
@@ -88,29 +79,21 @@ impl Worker {
         exe: PathBuf,
         choice: &DeviceChoice,
         timeouts: impl Into<StepTimeouts>,
-        claim: impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
-    ) -> Result<Self, WorkerError> {
-        // The choice is made once, so that a replacement worker gets the same device.
-        let is_auto = *choice == DeviceChoice::Auto;
-        let choice = if is_auto { DeviceChoice::Cuda(0) } else { choice.clone() };
-        Self::of(Program { exe, choice, is_in_background: false }, is_auto, timeouts.into(), claim).await
-    }
-
-    async fn of(
-        mut program: Program,
-        may_fall_back: bool,
-        mut timeouts: StepTimeouts,
         mut claim: impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
     ) -> Result<Self, WorkerError> {
+        // The choice is made once, so that a replacement worker gets the same device.
+        let chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
+        let mut program = Program { exe, choice: chosen };
         let mut no_cuda = None;
         let mut standby = Standby::default();
         let (process, info) = match opened(&program, &mut standby, &mut claim).await {
-            Err(WorkerError::NoDevice(reason)) if may_fall_back => {
+            Err(WorkerError::NoDevice(reason)) if *choice == DeviceChoice::Auto => {
                 (program.choice, no_cuda) = (DeviceChoice::fallback(), Some(reason));
                 opened(&program, &mut standby, &mut claim).await?
             }
             opened => opened?,
         };
+        let mut timeouts = timeouts.into();
         if info.time_source() == TimeSource::Modelled {
             // The CPU executes these launches, so they may take as long as a step.
             timeouts.launch = timeouts.step;

@@ -92,8 +92,6 @@ impl StepTimeouts {
 pub(super) struct Program {
     pub exe: PathBuf,
     pub choice: DeviceChoice,
-    /// Whether other processes of the machine go first.
-    pub is_in_background: bool,
 }
 
 /// A process that has found its device.
@@ -135,7 +133,6 @@ impl WorkerProcess {
     pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(&program.exe);
         command.args(["worker", "--device", &program.choice.to_string()]);
-        command.args(program.is_in_background.then_some("--background"));
         environment::limit(command.as_std_mut());
         command.envs(program.choice.environment());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

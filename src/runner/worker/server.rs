@@ -11,11 +11,7 @@ use crate::runner::messages::{WorkerReply, WorkerRequest};
 use crate::runner::{child, frames};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
-/// `in_background` lets other processes of the machine go first.
-pub fn serve(choice: &DeviceChoice, in_background: bool) -> anyhow::Result<()> {
-    if in_background {
-        child::yield_to_others();
-    }
+pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
     let requests = child::requests();
     let mut out = child::replies()?;
     serve_over(choice, requests, move |reply| frames::write(&mut out, reply))
