@@ -12,7 +12,6 @@ mod launch;
 mod memory;
 mod replay;
 mod scans;
-mod spares;
 mod tensor_map;
 
 use std::collections::HashMap;
@@ -32,7 +31,6 @@ use launch::Loaded;
 use memory::{Place, Window};
 use replay::{Captured, MAX_IN_FLIGHT};
 use scans::Scans;
-use spares::Spares;
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -50,7 +48,6 @@ pub struct CudaDevice {
     /// Events between replays in a row.
     marks: Vec<sys::CUevent>,
     buffers: HashMap<usize, Place>,
-    spares: Spares,
     window: Window,
     /// Whether the stream has fills or writes that no call has waited for.
     pending: bool,
@@ -76,7 +73,6 @@ impl CudaDevice {
             // it.
             unsafe { result::ctx::set_current(result::primary_ctx::retain(device)?)? };
             let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-            let spares = Spares::new(info.memory_bytes);
             Ok(Self {
                 info,
                 device,
@@ -89,7 +85,6 @@ impl CudaDevice {
                 scans: None,
                 marks: (0..=MAX_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
                 buffers: HashMap::new(),
-                spares,
                 window: Window::new()?,
                 pending: false,
                 next: 0,
@@ -232,7 +227,6 @@ impl Drop for CudaDevice {
             for place in self.buffers.values() {
                 let _ = result::free_sync(place.allocated);
             }
-            let _ = memory::free(self.spares.take_all());
             self.window.free();
             for mark in &self.marks {
                 let _ = result::event::destroy(*mark);

@@ -31,19 +31,6 @@ pub(super) struct Place {
     pub(super) bytes: usize,
 }
 
-impl Place {
-    /// Returns the size of the whole allocation.
-    fn all_bytes(&self) -> usize {
-        (self.address - self.allocated) as usize + self.bytes + GUARD_BYTES
-    }
-}
-
-/// Frees memory that no buffer uses.
-pub(super) fn free(regions: impl IntoIterator<Item = Region>) -> Result<(), DriverError> {
-    // SAFETY: the regions came from `malloc_sync`, nothing refers to them any more, and nothing is running.
-    regions.into_iter().try_for_each(|(allocated, _)| unsafe { result::free_sync(allocated) })
-}
-
 /// Page-locked host memory through which device memory is read. The bus reaches its full rate only with page-locked
 /// memory. Faulting in the pages of a new vector costs more than the copy.
 pub(super) struct Window(*mut u8);
@@ -72,15 +59,12 @@ impl CudaDevice {
     }
 
     /// Allocates a buffer that begins `offset` bytes later than the driver's alignment asks for, and overwrites all of it. So `give_back`
-    /// need not overwrite the memory, which is accessible only through a later allocation.
+    /// need not overwrite the memory that it frees, which is accessible only through a later allocation.
     pub(super) fn allocate(&mut self, bytes: usize, offset: usize) -> Result<Buffer, Fault> {
         let all = offset + bytes + 2 * GUARD_BYTES;
-        let allocated = match self.spares.take(all) {
-            Some(allocated) => allocated,
-            None => self
-                .new_memory(all)
-                .map_err(|error| Fault::OutOfMemory(format!("{bytes} bytes of device memory: {}", describe(&error))))?,
-        };
+        // SAFETY: the memory is given out as a handle and only reached through this device.
+        let allocated = unsafe { result::malloc_sync(all) }
+            .map_err(|error| Fault::OutOfMemory(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
         let handle = self.handle();
         let address = allocated + (GUARD_BYTES + offset) as u64;
         self.buffers.insert(handle, Place { allocated, address, bytes });
@@ -88,21 +72,11 @@ impl CudaDevice {
         Ok(Buffer(handle))
     }
 
-    /// Allocates memory from the driver. If there is none left, what is kept for later is freed first.
-    fn new_memory(&mut self, bytes: usize) -> Result<sys::CUdeviceptr, DriverError> {
-        // SAFETY: the memory is given out as a handle and only reached through this device.
-        unsafe { result::malloc_sync(bytes) }.or_else(|_| {
-            free(self.spares.take_all())?;
-            // SAFETY: as above.
-            unsafe { result::malloc_sync(bytes) }
-        })
-    }
-
-    /// Takes a buffer out of use. Its memory may serve a later one.
     pub(super) fn give_back(&mut self, buffer: Buffer) -> Result<(), Fault> {
         self.settle()?;
         match self.buffers.remove(&buffer.0) {
-            Some(place) => free(self.spares.keep((place.allocated, place.all_bytes()))).map_err(|error| fault(&error)),
+            // SAFETY: the memory came from `alloc`, was just removed from the table, and nothing is running.
+            Some(place) => unsafe { result::free_sync(place.allocated) }.map_err(|error| fault(&error)),
             None => Ok(()),
         }
     }
