@@ -452,6 +452,42 @@ mod tests {
     }
 
     #[test]
+    fn a_preparation_takes_weights_alone_and_leaves_them_in_memory_that_stays() {
+        let prepared = |args: &[Arg], initial, weights: &[&str]| {
+            let launch = |args: &[Arg]| Launch {
+                kernel: "pass".to_owned(),
+                grid: [1; 3],
+                block: [32, 1, 1],
+                shared_bytes: 0,
+                cluster: None,
+                programmatic: false,
+                args: args.to_vec(),
+            };
+            let tensor = |name: &str| TensorSpec {
+                name: name.to_owned(),
+                dtype: Dtype::F16,
+                shape: vec![8],
+                role: TensorRole::Input,
+                values: Values::Normal,
+            };
+            let workspace = |name: &str, initial| Workspace { name: name.to_owned(), bytes: 16, initial };
+            let plan = LaunchPlan {
+                workspaces: vec![workspace("packed", initial), workspace("counter", Initial::Zero)],
+                preparation: vec![launch(args)],
+                launches: vec![launch(&[Arg::Tensor("x".to_owned()), Arg::Workspace("packed".to_owned())])],
+            };
+            plan.check(&[tensor("x"), tensor("w")], weights).map(|()| plan.preparation(Some(5.0)))
+        };
+        let (w, x, packed) =
+            (Arg::Tensor("w".to_owned()), Arg::Tensor("x".to_owned()), Arg::Workspace("packed".to_owned()));
+        let found = prepared(&[w.clone(), packed.clone()], Initial::Undefined, &["w"]);
+        assert_eq!(found, Ok(Some(Preparation { bytes: 16, ns: Some(5.0) })));
+        insta::assert_snapshot!(prepared(&[w.clone(), x], Initial::Undefined, &["w"]).unwrap_err(), @"launch `pass` prepares weights, so it cannot take `x`: it may take weights (`w`), workspaces and numbers");
+        insta::assert_snapshot!(prepared(std::slice::from_ref(&w), Initial::Undefined, &[]).unwrap_err(), @"launch `pass` prepares weights, so it cannot take `w`: it may take weights (which the op does not have), workspaces and numbers");
+        insta::assert_snapshot!(prepared(&[w, packed], Initial::Zero, &["w"]).unwrap_err(), @"workspace `packed` holds prepared weights, so it cannot be one that executions leave zeroed: make it `undefined`");
+    }
+
+    #[test]
     fn parameters_of_the_same_buffer_do_not_tell_buffers_apart() {
         let plan = |args: &[&[&str]]| {
             let mut plan = LaunchPlan::default();
