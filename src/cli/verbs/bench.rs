@@ -336,7 +336,7 @@ async fn play(
     if !args.json {
         repeats.print(out)?;
         if let Some(preparation) = challenger.request.plan.preparation(None) {
-            writeln!(out, "Of the challenger, {}", format::prepared(&preparation))?;
+            writeln!(out, "The challenger's {}", format::prepared(&preparation))?;
         }
         writeln!(out)?;
     }

@@ -63,13 +63,10 @@ pub fn gain(gain: f64) -> String {
     if gain > 1.0 { times(gain) } else { "not known".to_owned() }
 }
 
-/// Says what was prepared before a time: `its weights were prepared once, in 12.1 us and 25.2 MB`.
+/// Says what was prepared before a time: `weights were prepared once (12.10 us, 25.166 MB), which is not in the time`.
 pub fn prepared(preparation: &Preparation) -> String {
-    let time = preparation.ns.map_or_else(String::new, |ns| format!("{} us and ", us(ns / 1e3)));
-    format!(
-        "its weights were prepared once, in {time}{:.3} MB, which its time leaves out",
-        preparation.bytes as f64 / 1e6
-    )
+    let time = preparation.ns.map_or_else(String::new, |ns| format!("{} us, ", us(ns / 1e3)));
+    format!("weights were prepared once ({time}{:.3} MB), which is not in the time", preparation.bytes as f64 / 1e6)
 }
 
 /// Formats a change: `+6.3%`.

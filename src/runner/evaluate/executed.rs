@@ -108,7 +108,5 @@ fn reset(
 ) -> Result<(), Fault> {
     sets.reset(device, plan)?;
     problem.map_or(Ok(()), |problem| sets.poison_outputs(device, problem))?;
-    let Some(preparing) = plan.preparing() else { return Ok(()) };
-    let works = sets.works(module, &preparing, None);
-    sets.places_apart().into_iter().try_for_each(|place| device.launch(&works[place]))
+    sets.prepare(device, (plan, module), &sets.places_apart())
 }

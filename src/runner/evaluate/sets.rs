@@ -182,6 +182,18 @@ impl Sets {
         sets.map(|(buffers, restores)| Work { module, plan, buffers, restores, problem }).collect()
     }
 
+    /// Executes the preparation of the weights in the sets at `places`, if the plan has one.
+    pub fn prepare(
+        &self,
+        device: &mut dyn Device,
+        (plan, module): (&LaunchPlan, Module),
+        places: &[usize],
+    ) -> Result<(), Fault> {
+        let Some(preparing) = plan.preparing() else { return Ok(()) };
+        let works = self.works(module, &preparing, None);
+        places.iter().try_for_each(|place| device.launch(&works[*place]))
+    }
+
     /// Returns the places of the sets whose workspaces are their own, or the first one's.
     pub fn places_apart(&self) -> Vec<usize> {
         if self.shares_inputs { vec![0] } else { self.places() }

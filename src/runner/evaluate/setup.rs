@@ -91,9 +91,7 @@ impl<'a> Setup<'a> {
     }
 
     fn prepare_at(&self, device: &mut dyn Device, places: &[usize]) -> Result<(), Ended> {
-        let Some(plan) = self.plan.preparing() else { return Ok(()) };
-        let works = self.sets.works(self.module, &plan, None);
-        places.iter().try_for_each(|place| device.launch(&works[*place])).map_err(|fault| self.ended(fault))
+        self.sets.prepare(device, (self.plan, self.module), places).map_err(|fault| self.ended(fault))
     }
 
     /// Uploads data to the sets at `places`, or copies it there on the device.
