@@ -1,19 +1,20 @@
 //! Requests to stop, from the keyboard or the system.
+//!
+//! They are counted from the first time that anything asks for them, until the program ends. So none is lost between two steps.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 use tokio::sync::watch;
 
 use crate::notices::say;
 use crate::session::Interrupt;
 
-/// Requests to stop since the first look out for them.
-static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+/// The number of requests so far.
+static REQUESTS: OnceLock<watch::Receiver<u32>> = OnceLock::new();
 
 /// Returns how often the user or the system has asked to stop.
-pub fn requests() -> usize {
-    REQUESTS.load(Ordering::Relaxed)
+pub fn requests() -> u32 {
+    REQUESTS.get().map_or(0, |requests| *requests.borrow())
 }
 
 /// The user or the system stopped what was being done.
@@ -24,42 +25,56 @@ pub struct Stopped;
 /// Counts Ctrl-C, SIGTERM and SIGHUP. The first asks the session to finish the iteration in flight, the second to
 /// abandon it. `winners` says what becomes of the winners.
 pub fn listen(winners: &'static str) -> Interrupt {
-    let (requests, seen) = watch::channel(0);
-    let mut signals = Signals::listen();
+    let mut seen = counted();
+    let interrupt = Interrupt::new(seen.clone());
     tokio::spawn(async move {
-        loop {
-            signals.next().await;
-            requests.send_modify(|count| *count = u32::saturating_add(*count, 1));
-            match *requests.borrow() {
-                1 => say(&format!(
-                    "stopping after the iteration in flight: its result is kept, {winners}, and the report is written; \
-                     interrupt again to abandon that iteration"
-                )),
-                2 => say(&format!(
-                    "abandoning the iteration in flight: only its result is lost, {winners}, and the report is written"
-                )),
-                _ => {}
-            }
+        if seen.wait_for(|count| *count >= 1).await.is_ok() {
+            say(&format!(
+                "stopping after the iteration in flight: its result is kept, {winners}, and the report is written; \
+                 interrupt again to abandon that iteration"
+            ));
+        }
+        if seen.wait_for(|count| *count >= 2).await.is_ok() {
+            say(&format!(
+                "abandoning the iteration in flight: only its result is lost, {winners}, and the report is written"
+            ));
         }
     });
-    Interrupt::new(seen)
+    interrupt
 }
 
 /// Runs a future until it is done or the user asks to stop. Then drops it, with its processes and folders.
 pub async fn or_stop<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let mut signals = Signals::listen();
     tokio::select! {
         done = what => done,
-        () = signals.next() => Err(Stopped.into()),
+        () = requested() => Err(Stopped.into()),
     }
 }
 
-/// Waits until the user or the system asks to stop.
+/// Waits until the user or the system asks to stop, if neither has yet.
 pub async fn requested() {
-    Signals::listen().next().await;
+    if counted().wait_for(|count| *count >= 1).await.is_err() {
+        std::future::pending().await
+    }
 }
 
-/// The signals that ask to stop. From now on none of them ends the program by itself.
+/// Returns the number of requests, and counts them from now on. From now on none of them ends the program by itself.
+fn counted() -> watch::Receiver<u32> {
+    let count = || {
+        let mut signals = Signals::listen();
+        let (count, counted) = watch::channel(0);
+        tokio::spawn(async move {
+            loop {
+                signals.next().await;
+                count.send_modify(|count| *count = u32::saturating_add(*count, 1));
+            }
+        });
+        counted
+    };
+    REQUESTS.get_or_init(count).clone()
+}
+
+/// The signals that ask to stop.
 #[cfg(unix)]
 struct Signals(Vec<tokio::signal::unix::Signal>);
 
@@ -67,20 +82,6 @@ struct Signals(Vec<tokio::signal::unix::Signal>);
 impl Signals {
     /// Listens from now on. A signal that cannot be listened to keeps its default effect.
     fn listen() -> Self {
-        static COUNTING: Once = Once::new();
-        COUNTING.call_once(|| {
-            let mut signals = Self::all();
-            tokio::spawn(async move {
-                loop {
-                    signals.next().await;
-                    REQUESTS.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        });
-        Self::all()
-    }
-
-    fn all() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
         Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())

@@ -24,7 +24,7 @@ pub fn watch() {
     thread::spawn(|| {
         loop {
             thread::sleep(PAUSE);
-            let limit = LIMITS[signals::requests().min(LIMITS.len() - 1)];
+            let limit = LIMITS[(signals::requests() as usize).min(LIMITS.len() - 1)];
             if vcs::running_for().is_some_and(|time| time > limit) {
                 say(&format!(
                     "error: git has not answered for {}: a file that its repository names is a pipe, or on a disk that does \
