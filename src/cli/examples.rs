@@ -92,6 +92,7 @@ pub const SERVE: &str = "Examples:
   optloop serve                                     the project of this folder, on http://127.0.0.1:7878
   optloop serve kernels attention=../attention      two projects
   optloop serve --new-token alice --scope run       make a token
+  optloop serve --nats nats://HOST:4222             workers on other machines screen, too
   optloop serve --listen 0.0.0.0:7878 --tokens tokens --tls-cert cert.pem --tls-key key.pem
 
 `optloop docs service` explains the queue, the API and how to let others in.";

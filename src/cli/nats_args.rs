@@ -1,7 +1,8 @@
 //! What the command line says of a NATS server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 
+use crate::error::usage_sentence;
 use crate::launch::fleet::NatsServer;
 
 /// Where a NATS server is, and how to prove to it who this is.
@@ -34,6 +35,23 @@ impl NatsArgs {
         self.url.is_some()
     }
 
+    /// Returns the arguments that tell another verb the same, in whatever folder it runs.
+    pub fn arguments(&self) -> anyhow::Result<Vec<String>> {
+        let mut arguments: Vec<String> = self.url.iter().map(|url| format!("--nats={url}")).collect();
+        let files = [
+            ("credentials", &self.credentials),
+            ("ca", &self.ca),
+            ("certificate", &self.certificate),
+            ("certificate-key", &self.certificate_key),
+        ];
+        for (name, file) in files {
+            if let Some(path) = file {
+                arguments.push(format!("--nats-{name}={}", utf8(&absolute(path)?)?));
+            }
+        }
+        Ok(arguments)
+    }
+
     /// Returns what is given of the server.
     pub fn server(&self) -> NatsServer {
         NatsServer {
@@ -43,4 +61,8 @@ impl NatsArgs {
             certificate: self.certificate.clone().zip(self.certificate_key.clone()),
         }
     }
+}
+
+fn utf8(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().ok_or_else(|| usage_sentence(format!("{} is not UTF-8: rename the file", path.display())))
 }

@@ -33,6 +33,8 @@ pub struct Present {
     pub dropped: u64,
     /// Whether it has a job.
     pub is_busy: bool,
+    /// When the server got its last sign of life, in seconds since 1970.
+    pub seen_unix_s: u64,
 }
 
 /// Returns the workers that are there, whether anyone trusts them or not.
@@ -61,7 +63,9 @@ pub(super) fn of(entry: &kv::Entry) -> Option<Present> {
     }
     let opened = messages::open::<Presence>(Kind::Presence, &entry.key, &entry.value, |_| true);
     let (key, Presence { worker, host, device, build, trusts, since_unix_s, jobs, dropped, is_busy }) = opened.ok()?;
-    let present = Present { worker, key, host, device, build, trusts, since_unix_s, jobs, dropped, is_busy };
+    let seen_unix_s = u64::try_from(entry.created.unix_timestamp()).unwrap_or_default();
+    let present =
+        Present { worker, key, host, device, build, trusts, since_unix_s, jobs, dropped, is_busy, seen_unix_s };
     (present.worker == entry.key).then_some(present)
 }
 

@@ -43,6 +43,8 @@ pub struct FleetRequest<'a> {
     pub server: &'a NatsServer,
     /// Whether `[fleet]` in config.toml counts, too.
     pub of_project: bool,
+    /// Whether the session goes on without workers if the server cannot be reached, as one does that nobody watches.
+    pub is_optional: bool,
     /// The settings in force.
     pub config: &'a Config,
     /// The session's first device.
@@ -56,6 +58,9 @@ impl FleetRequest<'_> {
     fn url(&self) -> anyhow::Result<Option<String>> {
         let Some(url) = self.server.url(Some(self.config).filter(|_| self.of_project)) else { return Ok(None) };
         if self.home.time_source() == TimeSource::Recorded {
+            if self.is_optional {
+                return Ok(None);
+            }
             return Err(usage(Error::new("a recording needs no other machines").hint("leave out --nats")));
         }
         Ok(Some(url))
@@ -130,7 +135,13 @@ mod with_fleet {
             let trusts: crate::error::Result<Vec<PublicKey>> = settings.workers.iter().map(|key| key.parse()).collect();
             let trusts =
                 trusts.map_err(|problem| usage_sentence(format!("fleet.workers in config.toml: {problem}")))?;
-            let link = connect(request.server, url.clone()).await?;
+            let link = match connect(request.server, url.clone()).await {
+                Err(error) if request.is_optional => {
+                    say(&format!("{error:#}. This session goes on with its own device"));
+                    return Ok(Self::default());
+                }
+                link => link?,
+            };
             let key = OwnKey::open()?;
             let session = session(&key, request.store);
             let public = key.public();

@@ -19,6 +19,8 @@ pub mod project_store;
 pub mod replayed;
 pub mod request;
 pub mod target;
+#[cfg(feature = "fleet")]
+pub mod workers;
 
 use std::path::PathBuf;
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+use super::fleet::Fleet;
 use super::folder::StateFolder;
 use super::http::places::Places;
 use super::metrics::Metrics;
@@ -30,6 +31,8 @@ pub struct App {
     pub cancel_timeout: Duration,
     /// The program that sessions are started with.
     pub exe: PathBuf,
+    /// Its workers on other machines.
+    pub fleet: Option<Fleet>,
     /// Changes with every change of a submission.
     pub changes: watch::Sender<u64>,
     /// True when the service stops.

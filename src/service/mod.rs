@@ -10,6 +10,7 @@ pub mod app;
 pub mod check;
 mod conclusion;
 pub mod error;
+mod fleet;
 mod folder;
 pub mod http;
 mod log;
@@ -35,6 +36,7 @@ use tokio::sync::watch;
 
 use crate::store::queue::Queue;
 use app::{App, Clock};
+pub use fleet::Fleet;
 pub use folder::StateFolder;
 use http::guard::{Guard, guard};
 use http::hosts::Hosts;
@@ -81,6 +83,8 @@ pub struct Options {
     pub cancel_timeout: Duration,
     /// The program that sessions are started with.
     pub exe: PathBuf,
+    /// Workers on other machines, for all of its sessions.
+    pub fleet: Option<Fleet>,
 }
 
 /// Runs a service until `stop` is done. Tells `listens` the address once it accepts connections. Sessions go on after
@@ -108,6 +112,7 @@ pub async fn serve(
         clock: Clock::start(),
         cancel_timeout: options.cancel_timeout,
         exe: options.exe,
+        fleet: options.fleet,
         changes: watch::Sender::new(0),
         stopping: watch::Sender::new(false),
         connections: Places::new(options.max_connections),

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use tokio::process::{Child, Command};
 
 use super::conclusion::Exit;
+use super::fleet::Fleet;
 use super::folder::StateFolder;
 use super::verb::sentence;
 use crate::domain::submission::{Lane, Submission};
@@ -23,8 +24,13 @@ const LATER: [Kind; 2] = [Kind::InUse, Kind::Interrupted];
 /// The part of the messages in which the last one is looked for, in bytes.
 const TAIL_BYTES: i64 = 8 << 10;
 
-/// Starts the process of a submission.
-pub fn start(exe: &Path, folder: &StateFolder, submission: &Submission, lane: Lane) -> anyhow::Result<Child> {
+/// Starts the process of a submission, with the workers of the service's fleet if it has one.
+pub fn start(
+    exe: &Path,
+    folder: &StateFolder,
+    (submission, lane): (&Submission, Lane),
+    fleet: Option<&Fleet>,
+) -> anyhow::Result<Child> {
     let log = folder.log(submission.id);
     let Some(events) = log.lock()? else { bail!("a process of submission {} still runs", submission.id) };
     let messages = folder.messages(submission.id);
@@ -32,7 +38,7 @@ pub fn start(exe: &Path, folder: &StateFolder, submission: &Submission, lane: La
     let messages = opened.with_context(|| format!("Failed to open {}", messages.display()))?;
     let mut command = Command::new(exe);
     command.arg("--project").arg(&submission.project).current_dir(&submission.project);
-    command.args(arguments(submission, lane));
+    command.args(arguments(submission, lane)).args(fleet.map_or(&[][..], |fleet| &fleet.arguments));
     command.stdin(Stdio::null()).stdout(events).stderr(messages);
     #[cfg(unix)]
     command.process_group(0);

@@ -79,7 +79,7 @@ async fn start_due(app: &Arc<App>) -> anyhow::Result<Duration> {
 /// Runs the process of a submission.
 async fn execute(app: &App, submission: &Submission, lane: Lane) -> Exit {
     let printed = app.folder.log(submission.id).len();
-    match session::start(&app.exe, &app.folder, submission, lane) {
+    match session::start(&app.exe, &app.folder, (submission, lane), app.fleet.as_ref()) {
         Err(error) => Exit::Failed(format!("{error:#}")),
         Ok(child) => tokio::select! {
             exit = session::wait(child, &app.folder, submission) => exit,
@@ -233,6 +233,7 @@ mod tests {
             clock: Clock::start(),
             cancel_timeout: Duration::ZERO,
             exe: "/no/such/program".into(),
+            fleet: None,
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(false),
             streams: Places::new(1),

@@ -11,12 +11,14 @@ import { progress } from "./progress.js";
 import { projects, sessions } from "./sessions.js";
 import { session } from "./session.js";
 import { submission } from "./submission.js";
+import { workers } from "./workers.js";
 
 // A view gets the parts of the address, its query, and a signal that is aborted when another one is shown. It returns a title
 // and the elements below it.
 const VIEWS = [
   [/^\/$/, queue],
   [/^\/submissions\/(\d+)$/, submission],
+  [/^\/workers$/, workers],
   [/^\/projects$/, projects],
   [/^\/projects\/([^/]+)\/sessions$/, sessions],
   [/^\/projects\/([^/]+)\/sessions\/(\d+)$/, session],

@@ -3,8 +3,8 @@
 import { get, post } from "./api.js";
 import { choice, field, h, link, table } from "./dom.js";
 import { dollars, instant } from "./format.js";
+import { live } from "./live.js";
 
-const REFRESH_MS = 2000;
 const ROWS = 50;
 
 const COLUMNS = [
@@ -28,15 +28,7 @@ export function limits(request) {
 
 export async function queue(parts, query, signal) {
   const [projects, rows] = await Promise.all([get("/projects", signal), get(`/submissions?limit=${ROWS}`, signal)]);
-  const list = h("div", null, listed(rows));
-  const refresh = async () => {
-    if (signal.aborted) return clearInterval(timer);
-    if (document.hidden || list.contains(document.activeElement)) return;
-    const fresh = await get(`/submissions?limit=${ROWS}`, signal).catch(() => null);
-    if (fresh) list.replaceChildren(listed(fresh));
-  };
-  const timer = setInterval(refresh, REFRESH_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
+  const list = live(rows, () => get(`/submissions?limit=${ROWS}`, signal), listed, signal);
   return { title: "Queue", elements: [list, form(projects)] };
 }
 

@@ -398,7 +398,7 @@ try {
   });
 
   const views = [
-    ["/", "Queue"], ["/submissions/1", "Submission #1"], ["/projects", "Projects"], ["/projects/p/sessions", "Sessions of p"],
+    ["/", "Queue"], ["/submissions/1", "Submission #1"], ["/projects", "Projects"], ["/workers", "Workers"], ["/projects/p/sessions", "Sessions of p"],
     ["/projects/p/sessions/1", "Session 1 of p"], [`/projects/p/iterations/${child}`, `Iteration ${child} of p`],
     [`/projects/p/iterations/${modelled[0]}`, `Iteration ${modelled[0]} of p`], ["/projects/p/progress", "Progress of p"],
     ["/projects/p/history?family=attention-decode", "History of p"], ["/projects/p/history", "History of p"], ["/projects/p/compare?what=sessions&a=1&b=2", "Compare in p"],

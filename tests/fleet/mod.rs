@@ -3,6 +3,7 @@
 
 mod attacker;
 mod server;
+mod service;
 
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ mod kills;
 mod notify;
 mod operations;
 mod pages;
-mod running;
+pub mod running;
 mod safety;
 mod submissions;
 mod verbs;

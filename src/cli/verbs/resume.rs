@@ -112,8 +112,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_shapes(&past, &request.workload).map_err(usage_sentence)?;
     let workload = request.workload.clone();
     options.llm.lessons = past.asked.lessons.clone();
-    let (of_project, server) = (!args.is_of_a_service(), args.nats.server());
-    let asking = FleetRequest { server: &server, of_project, config: &config, home: &home, store: &path };
+    let (is_optional, server) = (args.is_of_a_service(), args.nats.server());
+    let asking = FleetRequest {
+        server: &server,
+        of_project: !is_optional,
+        is_optional,
+        config: &config,
+        home: &home,
+        store: &path,
+    };
     devices.fleet = or_stop(Fleet::find(asking)).await?;
     let target = target::recorded(&past, project.root(), &config, &request.device)?;
     let launch = Launch { project, config: &config, request, target, devices, store: store.clone() };

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::catalog::Project;
+use crate::cli::nats_args::NatsArgs;
 use crate::cli::signals;
 use crate::error::{usage, usage_sentence};
 use crate::launch::own_executable;
 use crate::notices::say;
 use crate::runner::monitor;
 use crate::service::http::tokens::{self, Scope};
-use crate::service::{self, Options, Room, StateFolder};
+use crate::service::{self, Fleet, Options, Room, StateFolder};
 
 /// Arguments of `optloop serve`.
 #[derive(Debug, clap::Args)]
@@ -74,6 +75,9 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     cancel_timeout: Duration,
 
+    #[command(flatten)]
+    nats: NatsArgs,
+
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -124,6 +128,7 @@ pub async fn run(args: &Args, project: Option<&Path>, out: &mut impl Write) -> a
         client_timeout: args.client_timeout,
         cancel_timeout: args.cancel_timeout,
         exe: own_executable()?,
+        fleet: if args.nats.is_given() { Some(fleet(&args.nats).await?) } else { None },
     };
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let mut announced = Ok(());
@@ -133,6 +138,24 @@ pub async fn run(args: &Args, project: Option<&Path>, out: &mut impl Write) -> a
     };
     service::serve(options, listens, signals::requested()).await.map_err(usage_of_setup)?;
     Ok(announced?)
+}
+
+/// Connects to the server of a fleet.
+#[cfg(feature = "fleet")]
+async fn fleet(nats: &NatsArgs) -> anyhow::Result<Fleet> {
+    use crate::launch::{fleet, workers};
+    let server = nats.server();
+    let link = fleet::connect(&server, server.url(None).unwrap_or_default()).await?;
+    let list = move || {
+        let link = link.clone();
+        async move { Ok(serde_json::to_value(workers::list(&link, None).await?)?) }
+    };
+    Ok(Fleet::new(nats.arguments()?, list))
+}
+
+#[cfg(not(feature = "fleet"))]
+async fn fleet(_: &NatsArgs) -> anyhow::Result<Fleet> {
+    Err(crate::launch::fleet::missing())
 }
 
 fn projects(args: &Args, project: Option<&Path>) -> anyhow::Result<Vec<String>> {

@@ -32,45 +32,21 @@ pub use with_fleet::run;
 
 #[cfg(feature = "fleet")]
 mod with_fleet {
-    use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-    use serde::Serialize;
+    use std::time::Duration;
 
     use super::{Args, Path, Screen, Write};
     use crate::catalog::Project;
     use crate::cli::terminal::table::Table;
     use crate::config::Config;
     use crate::error::{usage, usage_sentence};
-    use crate::fleet::{self, OwnKey, Present, PublicKey};
+    use crate::fleet::OwnKey;
     use crate::launch::fleet::connect;
-
-    /// A worker in the list.
-    #[derive(Debug, Serialize)]
-    struct Row {
-        host: String,
-        device: String,
-        card: Option<String>,
-        model: String,
-        driver: Option<String>,
-        state: &'static str,
-        jobs: u64,
-        /// The messages that it has dropped.
-        dropped: u64,
-        up_s: u64,
-        /// Whether it takes jobs of this user.
-        serves_you: bool,
-        /// Whether the project takes its results. None outside a project.
-        is_trusted: Option<bool>,
-        /// Whether it is the same build of optloop as this one.
-        is_same_build: bool,
-        key: PublicKey,
-    }
+    use crate::launch::workers::{self, ListedWorker};
 
     /// Lists the workers that are there.
     pub async fn run(args: &Args, project: Option<&Path>, screen: Screen, out: &mut impl Write) -> anyhow::Result<()> {
-        let own = OwnKey::open()?.public();
         if args.key {
-            return Ok(writeln!(out, "{own}")?);
+            return Ok(writeln!(out, "{}", OwnKey::open()?.public())?);
         }
         let config = match Project::find(project) {
             Ok(found) => Some(Config::load(found.root()).map_err(usage)?),
@@ -80,61 +56,26 @@ mod with_fleet {
         let server = args.nats.server();
         let url =
             server.url(config.as_ref()).ok_or_else(|| usage_sentence("name the server: --nats nats://HOST:4222"))?;
-        let link = connect(&server, url).await?;
-        let workers = fleet::present(&link).await?;
-        let build = fleet::build()?;
-        let rows: Vec<Row> = workers.into_iter().map(|present| row(present, &own, config.as_ref(), build)).collect();
+        let listed = workers::list(&connect(&server, url).await?, config.as_ref()).await?;
         if args.json {
-            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&listed)?)?);
         }
         let mut text = Vec::new();
-        table(&rows).print_on(screen, &mut text)?;
+        table(&listed).print_on(screen, &mut text)?;
         screen.show(&text, out)?;
         Ok(())
     }
 
-    fn row(present: Present, own: &PublicKey, config: Option<&Config>, build: &str) -> Row {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let is_trusted = |config: &Config| config.fleet.workers.contains(&present.key.to_string());
-        Row {
-            state: if present.is_busy { "busy" } else { "idle" },
-            up_s: now.saturating_sub(present.since_unix_s),
-            serves_you: present.trusts.contains(own),
-            is_trusted: config.map(is_trusted),
-            is_same_build: present.build == build,
-            host: present.host,
-            device: present.device.id,
-            card: present.device.uuid,
-            model: present.device.name,
-            driver: present.device.driver,
-            jobs: present.jobs,
-            dropped: present.dropped,
-            key: present.key,
-        }
-    }
-
-    fn table(rows: &[Row]) -> Table {
+    fn table(listed: &[ListedWorker]) -> Table {
         let headings = ["host", "device", "model", "state", ">jobs", "?>dropped", "?up", "use", "key"];
         let mut table = Table::new(&headings).with_whole_cells();
-        for row in rows {
-            let up = humantime::format_duration(Duration::from_secs(row.up_s)).to_string();
-            let cells = [&row.host, &row.device, &row.model].map(String::clone).into_iter();
-            let (jobs, dropped) = (row.jobs.to_string(), row.dropped.to_string());
-            let rest = [row.state.to_owned(), jobs, dropped, up, row.usable().to_owned(), row.key.to_string()];
+        for worker in listed {
+            let up = humantime::format_duration(Duration::from_secs(worker.up_s)).to_string();
+            let cells = [&worker.host, &worker.device, &worker.model].map(String::clone).into_iter();
+            let (jobs, dropped) = (worker.jobs.to_string(), worker.dropped.to_string());
+            let rest = [worker.state.to_owned(), jobs, dropped, up, worker.usable.to_owned(), worker.key.to_string()];
             table.row(cells.chain(rest));
         }
         table
-    }
-
-    impl Row {
-        /// Says whether a session can use the worker, or why not.
-        fn usable(&self) -> &'static str {
-            match (self.is_same_build, self.serves_you, self.is_trusted) {
-                (false, ..) => "no: another build",
-                (_, false, _) => "no: it does not trust your key",
-                (_, _, Some(false)) => "no: fleet.workers lacks its key",
-                _ => "yes",
-            }
-        }
     }
 }

@@ -98,6 +98,7 @@ fn schemas() -> Value {
         })),
         "Diff": object(json!({ "against": optional("integer"), "cases": texts, "diff": text })),
         "Session": { "type": "object", "description": "a row of `optloop sessions --json`" },
+        "Worker": { "type": "object", "description": "a row of `optloop workers --json`" },
         "Iteration": { "type": "object", "description": "a row of `optloop history --json`" },
     })
 }

@@ -38,6 +38,16 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> 
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
+/// `GET /workers`: the workers of the service's fleet. Without a fleet, there are none
+pub async fn workers(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    let Some(fleet) = &app.fleet else { return json(&Value::Array(Vec::new())) };
+    let unanswered = |error: anyhow::Error| {
+        tracing::warn!("no list of workers: {error:#}");
+        ApiError::busy("the NATS server does not answer")
+    };
+    json(&fleet.workers().await.map_err(unanswered)?)
+}
+
 /// `GET /openapi.json`
 pub async fn document(Extension(Description(document)): Extension<Description>) -> Result<Response, ApiError> {
     json(&*document)

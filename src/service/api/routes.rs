@@ -64,6 +64,7 @@ impl Route {
 pub(super) fn all() -> Vec<Route> {
     vec![
         Route::read("/projects", "List the projects", "Project[]", get(sessions::projects)),
+        Route::read("/workers", "List the workers on other machines", "Worker[]", get(operations::workers)),
         Route::run("/submissions", "Submit a session", post(submissions::submit)),
         Route::read("/submissions", "List submissions, the latest first", "Submission[]", get(submissions::list))
             .query(&["project", "state", "limit", "offset"]),

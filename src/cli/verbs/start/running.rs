@@ -80,9 +80,10 @@ pub async fn run_with(
     request.fit(&home, &args.cases, &config)?;
     let workload = request.workload.clone();
     let coverage = or_stop(request.check(&args.families, &home, &mut options)).await?;
-    let of_project = clients.is_none() && !args.is_asked_by_a_service();
+    let is_optional = args.is_asked_by_a_service();
+    let of_project = clients.is_none() && !is_optional;
     let server = args.nats.server();
-    let asking = FleetRequest { server: &server, of_project, config: &config, home: &home, store: &path };
+    let asking = FleetRequest { server: &server, of_project, is_optional, config: &config, home: &home, store: &path };
     devices.fleet = or_stop(Fleet::find(asking)).await?;
     let (number, proposer) = (devices.number(), request.proposer.name());
     let plan = |target: &Target, options: &Options| {
