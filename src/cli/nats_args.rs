@@ -1,7 +1,8 @@
 //! What the command line says of a NATS server.
 
-use std::path::{Path, PathBuf, absolute};
+use std::path::PathBuf;
 
+#[cfg(feature = "fleet")]
 use crate::error::usage_sentence;
 use crate::launch::fleet::NatsServer;
 
@@ -36,6 +37,7 @@ impl NatsArgs {
     }
 
     /// Returns the arguments that tell another verb the same, in whatever folder it runs.
+    #[cfg(feature = "fleet")]
     pub fn arguments(&self) -> anyhow::Result<Vec<String>> {
         let mut arguments: Vec<String> = self.url.iter().map(|url| format!("--nats={url}")).collect();
         let files = [
@@ -46,7 +48,9 @@ impl NatsArgs {
         ];
         for (name, file) in files {
             if let Some(path) = file {
-                arguments.push(format!("--nats-{name}={}", utf8(&absolute(path)?)?));
+                let path = std::path::absolute(path)?;
+                let refused = || usage_sentence(format!("{} is not UTF-8: rename the file", path.display()));
+                arguments.push(format!("--nats-{name}={}", path.to_str().ok_or_else(refused)?));
             }
         }
         Ok(arguments)
@@ -61,8 +65,4 @@ impl NatsArgs {
             certificate: self.certificate.clone().zip(self.certificate_key.clone()),
         }
     }
-}
-
-fn utf8(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().ok_or_else(|| usage_sentence(format!("{} is not UTF-8: rename the file", path.display())))
 }
