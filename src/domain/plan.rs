@@ -135,6 +135,34 @@ impl Launch {
 }
 
 impl LaunchPlan {
+    /// Returns a plan whose kernels do the same, and write into workspaces instead of `outputs`. So no check may find it right.
+    pub fn writing_elsewhere(&self, outputs: &[TensorSpec]) -> Self {
+        let mut plan = self.clone();
+        for TensorSpec { name, .. } in outputs {
+            let elsewhere = format!("{name}_elsewhere");
+            let args = plan.preparation.iter_mut().chain(&mut plan.launches).flat_map(|launch| &mut launch.args);
+            for arg in args {
+                match arg {
+                    Arg::Tensor(tensor) if tensor == name => *arg = Arg::Workspace(elsewhere.clone()),
+                    Arg::TensorMap(map) if map.tensor == *name => map.tensor.clone_from(&elsewhere),
+                    Arg::Tensor(_) | Arg::TensorMap(_) | Arg::Workspace(_) | Arg::Scalar(_) => {}
+                }
+            }
+        }
+        let workspace = |tensor: &TensorSpec| Workspace {
+            name: format!("{}_elsewhere", tensor.name),
+            bytes: tensor.bytes(),
+            initial: Initial::Undefined,
+        };
+        plan.workspaces.extend(outputs.iter().map(workspace));
+        plan
+    }
+
+    /// Tells whether a kernel of the plan gets a tensor.
+    pub fn gets(&self, tensor: &str) -> bool {
+        self.launches.iter().flat_map(|launch| &launch.args).any(|arg| arg.buffer() == Some(tensor))
+    }
+
     /// Returns the largest number of threads of any launch of the plan.
     pub fn threads(&self) -> u64 {
         self.launches.iter().map(|launch| launch.ctas().saturating_mul(launch.block_threads())).max().unwrap_or(0)

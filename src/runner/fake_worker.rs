@@ -14,12 +14,13 @@ use super::device::{DeviceChoice, Script};
 use super::messages::{WorkerReply, WorkerRequest};
 use super::worker::{serve, serve_over};
 use super::{child, frames};
+use crate::domain::evaluation::Outcome;
 
 /// The environment variable with the time that each screening run takes in addition, in milliseconds.
 const SCREENING_MS: &str = "OPTLOOP_FAKE_SCREENING_MS";
 
-/// The environment variable of a worker that lies: each variant takes three times as long as it does, but for one that nothing is to
-/// beat, such as an incumbent.
+/// The environment variable of a worker that lies. `slow`: each variant takes three times as long as it does, but for one that nothing
+/// is to beat, such as an incumbent. `right`: each wrong output is right.
 const LIES: &str = "OPTLOOP_FAKE_LIES";
 
 /// Serves evaluations on the fake device with a number until standard input ends or a fault was injected.
@@ -28,15 +29,15 @@ pub fn serve_fake(number: u32) -> anyhow::Result<()> {
     let milliseconds = std::env::var(SCREENING_MS).ok().and_then(|ms| ms.parse().ok());
     let screening = milliseconds.map(Duration::from_millis);
     let script = Script::from_env(number);
-    let lies = std::env::var_os(LIES).is_some();
-    if script.is_none() && screening.is_none() && !lies {
+    let lie = std::env::var(LIES).ok();
+    if script.is_none() && screening.is_none() && lie.is_none() {
         return serve(&choice);
     }
     let requests = child::requests::<WorkerRequest>().into_iter();
     let injector = Rc::new(FaultInjector {
         script,
         screening,
-        lies,
+        lie,
         is_rival: Cell::new(false),
         out: RefCell::new(child::replies()?),
     });
@@ -49,7 +50,7 @@ pub fn serve_fake(number: u32) -> anyhow::Result<()> {
 struct FaultInjector {
     script: Option<Script>,
     screening: Option<Duration>,
-    lies: bool,
+    lie: Option<String>,
     /// Whether the variant has a time to beat.
     is_rival: Cell<bool>,
     out: RefCell<File>,
@@ -73,10 +74,16 @@ impl FaultInjector {
             self.inject("hello");
         }
         match reply {
-            WorkerReply::Evaluated(evaluation) if self.lies && self.is_rival.get() => {
+            WorkerReply::Evaluated(evaluation) => {
                 let mut evaluation = evaluation.clone();
-                let timings = evaluation.measurements.iter_mut().filter_map(|found| found.screening.as_mut());
-                timings.for_each(|timing| timing.scale(3.0));
+                match self.lie.as_deref() {
+                    Some("slow") if self.is_rival.get() => {
+                        let timings = evaluation.measurements.iter_mut().filter_map(|found| found.screening.as_mut());
+                        timings.for_each(|timing| timing.scale(3.0));
+                    }
+                    Some("right") if evaluation.outcome.is_wrong_result() => evaluation.outcome = Outcome::Measured,
+                    _ => {}
+                }
                 frames::write(&mut *self.out.borrow_mut(), &WorkerReply::Evaluated(evaluation))?;
             }
             reply => frames::write(&mut *self.out.borrow_mut(), reply)?,

@@ -88,6 +88,7 @@ impl Session<'_> {
     /// Concludes what has come back from lanes. Nothing is under way on home.
     pub(super) async fn take_back_all(&mut self) -> anyhow::Result<()> {
         self.tell_lost_devices();
+        self.screen_again().await?;
         // In rounds, the same devices take part from beginning to end.
         if self.state.setup().takes_any_order() {
             self.lanes.take_arrivals();

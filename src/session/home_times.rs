@@ -9,7 +9,7 @@ use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Case;
-use crate::runner::messages::EvaluateRequest;
+use crate::runner::messages::{CaseRequest, EvaluateRequest};
 use crate::runner::trial;
 use crate::runner::worker::{Lane, Screened, WorkerError};
 
@@ -96,6 +96,9 @@ impl Ratios {
 /// more.
 pub(super) async fn screen(lane: &mut impl Lane, ratios: &mut Ratios, job: Job) -> Result<Screened, WorkerError> {
     let Job { setup, mut request, references } = job;
+    if let Some(reference) = references.first() {
+        expect_wrong(lane, &setup, reference).await?;
+    }
     for reference in references {
         let lane_ns = time(lane, &reference).await?;
         ratios.note(reference, lane_ns);
@@ -127,16 +130,38 @@ async fn time(lane: &mut impl Lane, reference: &Reference) -> Result<f64, Worker
         }
     }
     let Reference { case, .. } = reference;
-    Err(WorkerError::Broken(format!(
+    Err(WorkerError::Distrusted(format!(
         "the best kernel of {case}, which the first device has found right, fails there: {last}"
     )))
+}
+
+/// Has a lane screen an incumbent whose output goes elsewhere. A lane that finds it right cannot be trusted.
+async fn expect_wrong(
+    lane: &mut impl Lane,
+    setup: &SessionSetup,
+    Reference { case, request, .. }: &Reference,
+) -> Result<(), WorkerError> {
+    let (op, mut planted) = (setup.workload.op, request.clone());
+    for CaseRequest { case, plan, .. } in &mut planted.cases {
+        // What is updated in place is read, too, and there is no telling what a kernel does with other values.
+        if op.is_in_place(&case.dims, request.dtype) {
+            return Ok(());
+        }
+        *plan = plan.writing_elsewhere(&op.outputs(&case.dims, request.dtype));
+    }
+    match lane.screen(planted).await?.evaluation().outcome {
+        Outcome::Measured => {
+            Err(WorkerError::Distrusted(format!("a kernel that does not write the output of {case} is right there")))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::check::Check;
     use crate::domain::device::DeviceInfo;
-    use crate::runner::messages::CaseRequest;
     use crate::runner::trial::{Seeds, Trial};
     use crate::session::synthetic::{CASES, Scenario, compiled, evaluation, measurement, setup};
 
@@ -146,6 +171,8 @@ mod tests {
         slowness: u32,
         losses: u32,
         outcome: Outcome,
+        /// Whether it finds out that a kernel does not write its output.
+        checks: bool,
         /// The times to beat that it was given, in nanoseconds.
         to_beat_ns: Vec<Option<f64>>,
     }
@@ -153,7 +180,7 @@ mod tests {
     impl Card {
         fn new(slowness: u32) -> Self {
             let (info, outcome) = (setup().device, Outcome::Measured);
-            Self { info, slowness, losses: 0, outcome, to_beat_ns: Vec::new() }
+            Self { info, slowness, losses: 0, outcome, checks: true, to_beat_ns: Vec::new() }
         }
     }
 
@@ -166,6 +193,12 @@ mod tests {
         }
 
         async fn screen(&mut self, request: EvaluateRequest) -> Result<Screened, WorkerError> {
+            let output = |case: &CaseRequest| case.plan.workspaces.iter().any(|it| it.name.ends_with("_elsewhere"));
+            if self.checks && request.cases.iter().any(output) {
+                let (case, message) = (CASES[0].into(), "the output is not written".to_owned());
+                let wrong = Outcome::Wrong { case, check: Check::Written, message };
+                return Ok(Screened::Reported(evaluation(wrong, Vec::new())));
+            }
             self.to_beat_ns.extend(request.cases.iter().map(|case| case.incumbent_ns));
             if self.losses > 0 {
                 self.losses -= 1;
@@ -228,13 +261,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_card_that_loses_its_process_once_tries_again() {
-        let mut card = Card { losses: 1, ..Card::new(2) };
+        // Of the kernel that writes nothing, and of the incumbent.
+        let mut card = Card { losses: 2, ..Card::new(2) };
         let screened = screen(&mut card, &mut Ratios::default(), job(&CASES)).await.unwrap();
         assert_eq!(times_ns(screened), [f64::from(HOME_US) * 1024.0; 2]);
         // Then it is not known who is at fault.
         let mut card = Card { losses: 1, ..Card::new(1) };
         let screened = screen(&mut card, &mut Ratios::default(), job(&[])).await.unwrap();
         assert!(matches!(screened, Screened::Lost(_)));
+    }
+
+    #[tokio::test]
+    async fn a_card_that_finds_a_kernel_right_that_writes_nothing_is_not_used() {
+        let mut card = Card { checks: false, ..Card::new(1) };
+        let refused = screen(&mut card, &mut Ratios::default(), job(&CASES)).await.unwrap_err();
+        insta::assert_snapshot!(refused, @"a kernel that does not write the output of a is right there");
+        // It is found out where an incumbent is due.
+        screen(&mut card, &mut Ratios::default(), job(&[])).await.unwrap();
     }
 
     #[tokio::test]

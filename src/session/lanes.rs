@@ -104,6 +104,8 @@ pub(super) struct Lanes {
     /// Results of which home has to do the rest.
     waiting: VecDeque<Back>,
     lost: Vec<LostLane>,
+    /// What has to be screened again: lanes that cannot be trusted have screened it.
+    reopened: Vec<IterationId>,
     /// Where lanes on other machines come from.
     arrivals: Arrivals,
     /// The number of the next lane that comes.
@@ -124,6 +126,7 @@ impl Lanes {
             known: VecDeque::new(),
             waiting: VecDeque::new(),
             lost: Vec::new(),
+            reopened: Vec::new(),
             arrivals,
             spot_checks: SpotChecks::new(seed),
         };
@@ -204,6 +207,9 @@ impl Lanes {
             Ok(screened) => self.returned(underway, (number, station), screened),
             Err(error @ WorkerError::Oracle(_)) => return Err(error).context("Failed to evaluate a variant"),
             Err(error) => {
+                if matches!(error, WorkerError::Distrusted(_)) {
+                    self.reopened.extend(self.spot_checks.leave_out(&station.card()));
+                }
                 self.lost.push(LostLane { device: station.device(), reason: error.to_string() });
                 Back::Lost(underway)
             }
@@ -232,10 +238,10 @@ impl Lanes {
         self.lost.push(LostLane { device: station.device(), reason });
     }
 
-    /// Compares what another machine has found with what home has. Returns the iterations whose variants have to be screened again,
-    /// because that machine is not used any more.
-    pub fn compare(&mut self, card: &str, theirs: &Evaluation, homes: &Evaluation) -> Vec<IterationId> {
-        let Some(again) = self.spot_checks.compare(card, theirs, homes) else { return Vec::new() };
+    /// Compares what another machine has found with what home has. After too many differences, that machine is not used any more.
+    pub fn compare(&mut self, card: &str, theirs: &Evaluation, homes: &Evaluation) {
+        let Some(again) = self.spot_checks.compare(card, theirs, homes) else { return };
+        self.reopened.extend(again);
         let out: Vec<usize> =
             self.idle.iter().filter(|(_, station)| station.card() == card).map(|(number, _)| *number).collect();
         for number in out {
@@ -243,7 +249,11 @@ impl Lanes {
                 self.leave_out(&station);
             }
         }
-        again
+    }
+
+    /// Returns the iterations whose variants have to be screened again, since this was last asked.
+    pub fn take_reopened(&mut self) -> Vec<IterationId> {
+        std::mem::take(&mut self.reopened)
     }
 
     /// Returns the lanes that were left out since this was last asked.

@@ -16,7 +16,6 @@ use super::lanes::{Back, LostLane, Underway};
 use super::pipeline::{Assessed, Compiled};
 use super::screening::{self, Prepared};
 use crate::domain::hypothesis::{Hypothesis, Reference as Beside};
-use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
 use crate::domain::proposal::Proposal;
 use crate::runner::messages::{CaseRequest, EvaluateRequest};
@@ -126,6 +125,7 @@ impl Session<'_> {
             self.tell_given_up("screening on other devices");
         }
         self.tell_lost_devices();
+        self.screen_again().await?;
         back.sort_by_key(Back::iteration);
         for one in back {
             self.conclude_on_lane(one).await?;
@@ -141,7 +141,8 @@ impl Session<'_> {
     }
 
     /// Has variants screened again that a machine has screened which is not trusted any more.
-    async fn screen_again(&mut self, iterations: Vec<IterationId>) -> anyhow::Result<()> {
+    pub(super) async fn screen_again(&mut self) -> anyhow::Result<()> {
+        let iterations = self.lanes.take_reopened();
         self.shared.duplicates.forget(&iterations);
         for iteration in iterations {
             let Some(finished) = self.state.history().iteration(iteration).cloned() else { continue };
@@ -190,9 +191,9 @@ impl Session<'_> {
             self.deadline.within(work).await.transpose()?
         };
         if let (Some((card, theirs)), Some(homes)) = (doubted, &evaluated) {
-            let again = self.lanes.compare(&card, &theirs, &homes.evaluation);
+            self.lanes.compare(&card, &theirs, &homes.evaluation);
             self.tell_lost_devices();
-            self.screen_again(again).await?;
+            self.screen_again().await?;
         }
         match evaluated {
             Some(evaluated) => self.conclude(&begun, &assessed.compiled, Evaluated { lane, ..evaluated }).await,

@@ -59,6 +59,11 @@ impl SpotChecks {
         self.cards.get(card).is_some_and(|card| card.disagreed >= DISAGREEMENTS)
     }
 
+    /// Returns what has to be screened again because a machine is not used any more: all that only it has screened.
+    pub fn leave_out(&mut self, card: &str) -> Vec<IterationId> {
+        self.cards.get_mut(card).map(|known| std::mem::take(&mut known.screened)).unwrap_or_default()
+    }
+
     /// Compares a machine's result with home's. Returns what has to be screened again if the machine has disagreed too often.
     pub fn compare(&mut self, card: &str, theirs: &Evaluation, homes: &Evaluation) -> Option<Vec<IterationId>> {
         if agree(theirs, homes) {
@@ -66,7 +71,7 @@ impl SpotChecks {
         }
         let known = self.cards.get_mut(card)?;
         known.disagreed += 1;
-        (known.disagreed == DISAGREEMENTS).then(|| std::mem::take(&mut known.screened))
+        (known.disagreed == DISAGREEMENTS).then(|| self.leave_out(card))
     }
 }
 

@@ -103,7 +103,7 @@ fn a_session_goes_on_while_workers_are_killed_the_server_restarts_and_someone_ta
 fn a_worker_that_lies_is_left_out_and_what_it_has_screened_is_screened_again() {
     let Some(server) = Server::start() else { return };
     let sandbox = project(&[]);
-    let liar = FleetWorker::start_liar(&sandbox, &server, "fake:1");
+    let liar = FleetWorker::start_liar(&sandbox, &server, "fake:1", "slow");
     trust(&sandbox, &[liar.key()]);
     let url = server.url();
     let mut command =
@@ -122,6 +122,21 @@ fn a_worker_that_lies_is_left_out_and_what_it_has_screened_is_screened_again() {
     lied.sort();
     again.sort();
     assert!(!lied.is_empty() && lied == again, "{lied:?}, {again:?}");
+}
+
+#[test]
+fn a_worker_that_calls_wrong_kernels_right_is_left_out_before_it_screens() {
+    let Some(server) = Server::start() else { return };
+    let sandbox = project(&[]);
+    let liar = FleetWorker::start_liar(&sandbox, &server, "fake:1", "right");
+    trust(&sandbox, &[liar.key()]);
+    let url = server.url();
+    let (status, events, said) =
+        Running::start(&sandbox, &[&START[..], &["--nats", &url, "--seed", "1", "--iterations", "6"]].concat()).end();
+    assert!(status.success(), "{said}");
+    let left_out = events.iter().find(|event| event["event"] == "device_left_out").expect("the liar was not left out");
+    assert_eq!(left_out["reason"], "a kernel that does not write the output of s64 is right there");
+    assert_eq!(screened(&Record::of(&sandbox), Some("rack/fake:1")), 0);
 }
 
 #[test]

@@ -80,10 +80,10 @@ impl FleetWorker {
         Self::with_state(sandbox, server, device, tempfile::tempdir().unwrap())
     }
 
-    /// Starts one that says of each variant that it takes three times as long.
-    pub fn start_liar(sandbox: &Sandbox, server: &Server, device: &str) -> Self {
+    /// Starts one that says of each variant that it takes three times as long (`slow`), or of each wrong one that it is right (`right`).
+    pub fn start_liar(sandbox: &Sandbox, server: &Server, device: &str, lie: &str) -> Self {
         let mut command = command(sandbox, server, device);
-        command.env("OPTLOOP_FAKE_LIES", "1");
+        command.env("OPTLOOP_FAKE_LIES", lie);
         Self::spawned(command, tempfile::tempdir().unwrap())
     }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use self::faults::*;
 use self::script::{InjectedFault, Script};
-use super::{Buffer, Capture, Device, Fault, Module, Replay, Restore, Work, self_check};
+use super::{Buffer, Capture, Device, Fault, Module, Problem, Replay, Restore, Work, self_check};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::op::{Dims, Dtype, Op};
@@ -310,8 +310,10 @@ impl OwnedWork {
     fn of(work: &Work<'_>) -> Self {
         let tensors = work.problem.map(|problem| [problem.inputs(), problem.outputs()].concat()).unwrap_or_default();
         let buffers = tensors.iter().map(|tensor| work.buffers[&tensor.name]).collect();
+        let is_written = |problem: &Problem<'_>| problem.outputs().iter().any(|output| work.plan.gets(&output.name));
         let computed = work
             .problem
+            .filter(is_written)
             .map(|problem| Rc::new(Computed { op: problem.op, dims: problem.dims.clone(), dtype: problem.dtype }));
         Self { module: work.module, fault: faults::of(work.plan), buffers, computed }
     }

@@ -25,6 +25,9 @@ pub enum WorkerError {
     /// The machine, not a variant, is at fault.
     #[error("{0}")]
     Broken(String),
+    /// The device is wrong about a kernel that another one knows, so nothing that it has found can be trusted.
+    #[error("{0}")]
+    Distrusted(String),
     /// The op's oracle failed, so nothing can be checked.
     #[error("{0}")]
     Oracle(String),
