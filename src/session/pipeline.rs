@@ -346,7 +346,7 @@ fn rendered(
         Ok(variant) => (variant, Ok(())),
         Err(log) => {
             let (family, params) = (family.name.clone(), params.clone());
-            (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, Err(log.into()))
+            (Variant { family, params, hash: VariantHash::of(&log.to_string()), source: String::new() }, Err(log))
         }
     }
 }
