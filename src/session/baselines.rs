@@ -217,9 +217,9 @@ impl Session<'_> {
         }
         for Backend { name, ready } in backends {
             if let Err(reason) = ready
-                && told.insert((name.clone(), reason.clone()))
+                && told.insert((name.clone(), reason.to_string()))
             {
-                self.observer.event(&Event::BackendLeftOut { case, backend: name, reason });
+                self.observer.event(&Event::BackendLeftOut { case, backend: name, reason: &reason.to_string() });
             }
         }
     }
