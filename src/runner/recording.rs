@@ -13,7 +13,7 @@ use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use crate::domain::timing::Timing;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
-use crate::error::{Result, error};
+use crate::error::Result;
 use crate::spaces::{self, Configuration, Failure, Searchable};
 
 /// The correctness of an unchecked output.
@@ -34,7 +34,7 @@ impl Recording {
     /// Reads a file. The error is one sentence that names the file.
     pub fn open(path: &Path) -> Result<Self> {
         let (space, hash) = spaces::read_with_hash(path)?;
-        let searchable = Searchable::new(space).map_err(|problem| error!("{}: {problem}", path.display()))?;
+        let searchable = Searchable::new(space).map_err(|problem| problem.within(path.display()))?;
         let info = info(path, hash, &searchable)?;
         Ok(Self { searchable, info })
     }

@@ -122,8 +122,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
             let config = Config::load(project.root()).map_err(usage)?;
             args.tuning(args.run_script(&config, project)?, notes)
         }
-        Some("json") => match kind(&text).map_err(|problem| about(file, &problem.to_string()))? {
-            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem.to_string()))?, notes),
+        Some("json") => match kind(&text).map_err(|problem| about(file, problem))? {
+            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, problem))?, notes),
             Kind::Definition => args.definition(&text),
         },
         _ => Err(about(
@@ -286,7 +286,7 @@ impl Args {
     /// Understands a definition of flashinfer-bench with its workloads and a kernel.
     fn definition(&self, text: &str) -> anyhow::Result<Understood> {
         let file = shown(&self.file);
-        let definition = definition(text).map_err(|problem| about(&self.file, &problem.to_string()))?;
+        let definition = definition(text).map_err(|problem| about(&self.file, problem))?;
         let Some(path) = &self.kernel_file else {
             return Err(about(
                 &self.file,
@@ -294,7 +294,7 @@ impl Args {
             ));
         };
         let cases = match &self.workloads {
-            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, &problem.to_string()))?,
+            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, problem))?,
             None => Vec::new(),
         };
         let (source, kernel) = (read(path)?, self.given.kernel.as_deref());

@@ -103,7 +103,7 @@ impl Arena {
         let EnterRequest { artifact, dtype, compute, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype, compute: *compute };
         let rotation = Sets::rotation(device.info(), &problem, case.regime)
-            .map_err(|reason| Ended::Machine(error!("case `{}`: {reason}", case.name)))?;
+            .map_err(|reason| Ended::Machine(reason.within(format_args!("case `{}`", case.name))))?;
         step(&case.name, "load");
         let shared = self.shared(device, &request, &problem, rotation)?;
         let loaded = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));

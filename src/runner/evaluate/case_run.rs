@@ -19,7 +19,7 @@ use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
-use crate::error::{Error, error};
+use crate::error::Error;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Problem};
 use crate::runner::inputs;
@@ -159,7 +159,7 @@ impl CaseRun<'_> {
         let EvaluationContext { op, request, stock, explain } = *context;
         let problem = Problem { op, dims, dtype: request.dtype, compute: request.compute };
         let rotation = Sets::rotation(device.info(), &problem, *regime)
-            .map_err(|reason| Ended::Machine(error!("case `{name}`: {reason}")))?;
+            .map_err(|reason| Ended::Machine(reason.within(format_args!("case `{name}`"))))?;
         with_sets(device, name, (Some(&problem), plan), rotation, |device, sets| {
             what(&CaseRun { request, stock, explain, case: name, problem, plan, sets }, device)
         })

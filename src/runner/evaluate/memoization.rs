@@ -24,7 +24,7 @@ use crate::domain::op::{Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
-use crate::error::{Error, Result, error};
+use crate::error::{Error, Result};
 use crate::runner::benchmark;
 use crate::runner::device::{Device, Problem};
 use crate::runner::inputs::{decode, draw, encode, mix};
@@ -85,7 +85,7 @@ pub fn check(
     let PlannedCase { case, plan } = &request.case;
     let problem = Problem { op, dims: &case.dims, dtype: request.dtype, compute: request.compute };
     let count = set_count(device.info(), &problem, plan, case.regime)
-        .map_err(|reason| Ended::Machine(error!("case `{}`: {reason}", case.name)))?;
+        .map_err(|reason| Ended::Machine(reason.within(format_args!("case `{}`", case.name))))?;
     with_sets(device, &case.name, (Some(&problem), plan), Rotation::apart(count), |device, sets| {
         with_module(device, &case.name, &request.artifact, |device, module| {
             let (tolerance, seed) = (&request.tolerance, request.input_seed);

@@ -77,7 +77,7 @@ pub fn compile(
     match compiler.compile(&variant(asserted)) {
         Ok(_) => Ok(Compiled { artifact, entry, name }),
         Err(CompileError::Rejected { log }) if log.contains(ASSERTED) => {
-            Err(error!("{file}: {}", mistakes(&log, &name, parameters).join("; ")))
+            Err(Error::of_all(&mistakes(&log, &name, parameters)).within(file))
         }
         Err(error) => Err(in_users_file(file, &error)),
     }
