@@ -18,11 +18,11 @@ pub fn check(op: &dyn Op, dims: &Dims, dtype: Dtype, rows: usize) -> Result<()> 
     match needed <= free {
         true => Ok(()),
         false => Err(error!(
-            "its inputs and outputs need {:.1} GB of memory, and this machine has {:.1} GB free: reduce its dimensions, or \
-             leave it out",
+            "its inputs and outputs need {:.1} GB of memory, and this machine has {:.1} GB free",
             needed / 1e9,
             free / 1e9
-        )),
+        )
+        .hint("reduce its dimensions, or leave it out")),
     }
 }
 

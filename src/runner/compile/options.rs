@@ -77,10 +77,9 @@ pub fn check(options: &[String]) -> Result<()> {
         if is_allowed(option, OPTIONS) {
             return Ok(());
         }
-        Err(error!(
-            "the compiler option `{}` is not allowed: use options that change the code only, with the value after a `=`, \
-             such as --maxrregcount=128 (`optloop docs security` lists them)",
-            option.escape_default(),
+        Err(error!("the compiler option `{}` is not allowed", option.escape_default()).hint(
+            "use options that change the code only, with the value after a `=`, such as --maxrregcount=128 (`optloop docs \
+             security` lists them)",
         ))
     })
 }

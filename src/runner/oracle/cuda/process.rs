@@ -289,9 +289,8 @@ fn check_written(tensor: &Tensor, bytes: &[u8]) -> Result<()> {
         Some(at) => {
             let (row, column) = (at / tensor.row_len, at % tensor.row_len);
             let name = &tensor.name;
-            Err(error!(
-                "it does not write element {column} of row {row} of `{name}`: write every element of every output"
-            ))
+            Err(error!("it does not write element {column} of row {row} of `{name}`")
+                .hint("write every element of every output"))
         }
     }
 }
