@@ -135,7 +135,9 @@ impl Bench {
         }
         let tensors = workload.op.tensors(&case.dims, workload.dtype);
         let bytes: usize = tensors.iter().map(|tensor| tensor.bytes()).sum();
-        regime::sets(bytes as u64, self.device()).map(|_| ()).map_err(|reason| error!("case `{}`: {reason}", case.name))
+        regime::sets(bytes as u64, self.device())
+            .map(|_| ())
+            .map_err(|reason| reason.within(format_args!("case `{}`", case.name)))
     }
 
     /// Starts the workload's baseline, if it has one that can be compared with kernels here. The error says why not.
@@ -172,7 +174,7 @@ impl Bench {
         };
         let best = found.as_ref().ok().and_then(|found| found.first()).map(|baseline| baseline.name.clone());
         self.backends.insert(key, best);
-        found.map(|_| ()).map_err(Error::from)
+        found.map(|_| ())
     }
 
     /// Returns whether a backend of the baseline can take part on a case.

@@ -86,8 +86,8 @@ fn parses_or_says_why(text: &str) {
         Workload::parse(text, ops::find).err().map(String::from),
         Family::parse(text, String::new()).err().map(String::from),
         Sidecar::parse(text).err().map(String::from),
-        check_source(text).err(),
-        check_ptx(text).err(),
+        check_source(text).err().map(String::from),
+        check_ptx(text).err().map(String::from),
         read_as_answers(text.as_bytes()),
     ];
     for problem in problems.into_iter().flatten() {

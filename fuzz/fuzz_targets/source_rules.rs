@@ -6,6 +6,7 @@ use optloop::runner::source_rules::{check_ptx, check_source};
 libfuzzer_sys::fuzz_target!(|text: &str| {
     for checked in [check_source(text), check_ptx(text)] {
         if let Err(problem) = checked {
+            let problem = problem.to_string();
             assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}");
         }
     }

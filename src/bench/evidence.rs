@@ -31,7 +31,7 @@ pub struct Evidence {
     /// The resources of each of its kernels.
     pub kernels: Vec<KernelResources>,
     /// The counts of a virtual GPU, or why there are none.
-    pub profile: Result<Profile, String>,
+    pub profile: Result<Profile, Error>,
     /// Its times without each kind of instruction, the control first.
     pub ablations: Vec<Ablation>,
     /// Other cases of the workload, with the time and the blocks of the same source on them.
@@ -57,7 +57,7 @@ impl Bench {
         let profile = self.explained(subject, &artifact, input_seed).await?;
         let ablations = self.ablated(subject, &artifact, input_seed).await?;
         let others = measurements.filter_map(other).collect();
-        Ok(Evidence { time_ns, kernels: artifact.kernels, profile: profile.map_err(String::from), ablations, others })
+        Ok(Evidence { time_ns, kernels: artifact.kernels, profile, ablations, others })
     }
 
     /// Returns the families of the committed winners of a kernel's workload, that of its case first, and those of this
@@ -166,7 +166,7 @@ impl Bench {
         let timeouts = self.config.worker_timeouts();
         let mut explainer = match Explainer::start(self.exe.clone(), self.device(), timeouts).await {
             Ok(explainer) => explainer,
-            Err(reason) => return Ok(Err(reason.into())),
+            Err(reason) => return Ok(Err(reason)),
         };
         let (variant, workload, case) = (&subject.variant, &subject.workload, subject.case());
         let (params, hash) = (&variant.params, &variant.hash);

@@ -48,7 +48,7 @@ struct Tried {
     compiled: Result<Artifact, Rejection>,
     evaluation: Evaluation,
     /// The comparison, or why there is none.
-    comparison: Result<Comparison, String>,
+    comparison: Result<Comparison, Error>,
 }
 
 /// A participant that failed in a comparison.
@@ -74,7 +74,7 @@ impl Bench {
         let actual = tried.comparison.as_ref().ok().and_then(|comparison| over_reference(&comparison.recorded()));
         let kernel = planned.challenger.kernel(tried.compiled.as_ref());
         self.evaluator.conclude(open, &kernel, &tried.evaluation, actual).await?;
-        tried.comparison.map_err(|problem| anyhow!(problem))
+        Ok(tried.comparison?)
     }
 
     /// Compiles the participants and compares them.
@@ -106,7 +106,7 @@ impl Bench {
             Err(Failed { is_own: true, problem, outcome }) => Tried {
                 compiled: Ok(own),
                 evaluation: Evaluation { outcome, measurements: Vec::new(), device_s },
-                comparison: Err(problem),
+                comparison: Err(Error::new(problem)),
             },
             Err(Failed { problem, .. }) => Tried::without_other(own, problem),
         })
@@ -215,14 +215,14 @@ impl Tried {
         let message = rejected.message.clone();
         Self {
             evaluation: Evaluation::without_device(Outcome::RejectedByCompiler { message }),
-            comparison: Err(rejection::sentence(&rejected, subject)),
+            comparison: Err(Error::new(rejection::sentence(&rejected, subject))),
             compiled: Err(rejected),
         }
     }
 
     /// A kernel beside which another one failed, so that nothing is known about it.
     fn without_other(own: Artifact, problem: String) -> Self {
-        Self { compiled: Ok(own), evaluation: given_up(problem.clone()), comparison: Err(problem) }
+        Self { compiled: Ok(own), comparison: Err(Error::new(&problem)), evaluation: given_up(problem) }
     }
 
     fn compared(own: Artifact, planned: &PlannedComparison<'_>, comparison: Comparison, device_s: f64) -> Self {

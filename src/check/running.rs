@@ -29,7 +29,7 @@ pub fn check_oracle(workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
     };
     let op = workload.op.name();
     match oracle::check(workload, device) {
-        Err(problem) => vec![of(Level::Wrong, problem)],
+        Err(problem) => vec![of(Level::Wrong, problem.into())],
         Ok(manners) => {
             let printed = manners.printed.map(|text| {
                 of(Level::Note, format!("the oracle of op `{op}` prints, which is not shown elsewhere: {text}"))

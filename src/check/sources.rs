@@ -215,7 +215,7 @@ impl<'a> SourceCheck<'a> {
         let variant = match rendered {
             Ok(variant) => variant,
             Err(problem) => {
-                let finding = self.at(Stage::Template, cases, None, &problem);
+                let finding = self.at(Stage::Template, cases, None, &problem.to_string());
                 self.add(finding);
                 return None;
             }

@@ -174,7 +174,7 @@ impl LlmConfig {
 
     /// Returns how models are called. Paths of cassettes are relative to `project`.
     pub fn settings(&self, project: &Path) -> Result<Settings, Error> {
-        let time = |key: &str, text: &str| duration(key, text).map_err(|error| error.to_string());
+        let time = |key: &str, text: &str| duration(key, text).map_err(Error::new);
         let folder = |path: &str| (!path.is_empty()).then(|| project.join(path));
         Ok(Settings {
             address: self.address()?,

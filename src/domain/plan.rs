@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::escape::one_line;
 use super::names::{did_you_mean, is_identifier};
 use super::op::{Dtype, TensorSpec};
+use crate::error::{Error, Result, error};
 
 /// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements of a dimension, bytes of a stride, elements of a
 /// box.
@@ -22,8 +23,8 @@ pub const MAX_BOX: u64 = 256;
 pub const SWIZZLES_BYTES: [u32; 4] = [0, 32, 64, 128];
 
 /// Returns the error for a plan whose first launch is programmatic.
-pub fn no_launch_precedes(kernel: &str) -> String {
-    format!("launch `{kernel}`: the first launch of a plan cannot be programmatic, because no launch precedes it")
+pub fn no_launch_precedes(kernel: &str) -> Error {
+    error!("launch `{kernel}`: the first launch of a plan cannot be programmatic, because no launch precedes it")
 }
 
 /// Kernels to launch in order on one stream, with their shared scratch memory.
@@ -115,12 +116,12 @@ impl Launch {
     }
 
     /// Refuses a grid, a block or a cluster that no device accepts. The error is one sentence.
-    fn check_sizes(&self) -> Result<(), String> {
+    fn check_sizes(&self) -> Result<()> {
         let sizes = [("grid", self.grid, MAX_GRID), ("block", self.block, MAX_BLOCK)].into_iter();
         for (what, sizes, most) in sizes.chain(self.cluster.map(|sizes| ("cluster", sizes, MAX_BLOCK))) {
             if sizes.iter().zip(most).any(|(size, most)| !(1..=most).contains(size)) {
                 let (kernel, [x, y, z], [most_x, most_y, most_z]) = (&self.kernel, sizes, most);
-                return Err(format!(
+                return Err(error!(
                     "its launch of `{kernel}` has a {what} of {x} x {y} x {z}, but it must be 1 x 1 x 1 to {most_x} x {most_y} x {most_z}"
                 ));
             }
@@ -217,51 +218,50 @@ impl LaunchPlan {
 
     /// Finds mistakes that a device would accept silently, or refuse without an explanation. Plans come from files,
     /// which can be wrong. `weights` names those of the tensors that are weights. The error is one sentence.
-    pub fn check(&self, tensors: &[TensorSpec], weights: &[&str]) -> Result<(), String> {
+    pub fn check(&self, tensors: &[TensorSpec], weights: &[&str]) -> Result<()> {
         let first = [self.preparation.first(), self.launches.first()].into_iter().flatten();
         if let Some(Launch { kernel, .. }) = first.into_iter().find(|first| first.programmatic) {
             return Err(no_launch_precedes(kernel));
         }
         let is_tensor = |workspace: &&Workspace| tensors.iter().any(|tensor| tensor.name == workspace.name);
         if let Some(Workspace { name, .. }) = self.workspaces.iter().find(is_tensor) {
-            return Err(format!("`{name}` names a tensor and a workspace: give the workspace another name"));
+            return Err(error!("`{name}` names a tensor and a workspace").hint("give the workspace another name"));
         }
         let all = || self.preparation.iter().chain(&self.launches);
         let names = all().map(|launch| &launch.kernel).chain(self.workspaces.iter().map(|it| &it.name));
         if let Some(name) = names.into_iter().find(|name| !is_identifier(name)) {
-            return Err(format!(
-                "`{}` is no name of a kernel or workspace: use letters, digits and `_`",
-                one_line(name)
-            ));
+            return Err(
+                error!("`{}` is no name of a kernel or workspace", one_line(name)).hint("use letters, digits and `_`")
+            );
         }
         if self.launches.is_empty() {
-            return Err("it launches no kernel".to_owned());
+            return Err(Error::new("it launches no kernel"));
         }
         all().try_for_each(Launch::check_sizes)?;
         self.check_preparation(tensors, weights)?;
         all().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
-            Arg::TensorMap(map) => {
-                map.check(tensors, &self.workspaces).map_err(|what| format!("tensor map `{}`: {what}", map.name))
-            }
+            Arg::TensorMap(map) => map
+                .check(tensors, &self.workspaces)
+                .map_err(|mistake| mistake.within(format_args!("tensor map `{}`", map.name))),
             Arg::Tensor(name) if !tensors.iter().any(|tensor| tensor.name == *name) => {
-                Err(format!("there is no tensor `{}`", one_line(name)))
+                Err(error!("there is no tensor `{}`", one_line(name)))
             }
             Arg::Workspace(name) if !self.workspaces.iter().any(|workspace| workspace.name == *name) => {
-                Err(format!("there is no workspace `{}`", one_line(name)))
+                Err(error!("there is no workspace `{}`", one_line(name)))
             }
             Arg::Tensor(_) | Arg::Workspace(_) | Arg::Scalar(_) => Ok(()),
         })
     }
 
     /// Refuses a preparation that takes anything but weights, or a workspace that executions leave zeroed.
-    fn check_preparation(&self, tensors: &[TensorSpec], weights: &[&str]) -> Result<(), String> {
+    fn check_preparation(&self, tensors: &[TensorSpec], weights: &[&str]) -> Result<()> {
         let is_weight = |name: &str| weights.contains(&name) || !tensors.iter().any(|tensor| tensor.name == name);
         for launch in &self.preparation {
             if let Some(name) = launch.args.iter().filter_map(Arg::buffer).find(|name| !is_weight(name)) {
                 let known = tensors.iter().map(|tensor| &*tensor.name).filter(|name| weights.contains(name));
                 let known = known.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "which the op does not have".to_owned() } else { known };
-                return Err(format!(
+                return Err(error!(
                     "launch `{}` prepares weights, so it cannot take `{}`: it may take weights ({known}), workspaces and numbers",
                     launch.kernel,
                     one_line(name)
@@ -269,9 +269,10 @@ impl LaunchPlan {
             }
         }
         match self.prepared().find(|workspace| workspace.initial == Initial::Zero) {
-            Some(Workspace { name, .. }) => Err(format!(
-                "workspace `{name}` holds prepared weights, so it cannot be one that executions leave zeroed: make it `undefined`"
-            )),
+            Some(Workspace { name, .. }) => Err(error!(
+                "workspace `{name}` holds prepared weights, so it cannot be one that executions leave zeroed"
+            )
+            .hint("make it `undefined`")),
             None => Ok(()),
         }
     }
@@ -331,7 +332,7 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    fn check(&self, tensors: &[TensorSpec], workspaces: &[Workspace]) -> Result<(), String> {
+    fn check(&self, tensors: &[TensorSpec], workspaces: &[Workspace]) -> Result<()> {
         let elements = self.elements_there(tensors, workspaces)?;
         self.check_shape()?;
         let element_bytes = self.dtype.bytes() as u64;
@@ -339,38 +340,40 @@ impl TensorMap {
         let steps = steps.map(|(size, stride)| (size - 1).saturating_mul(stride / element_bytes));
         let last = steps.fold(self.sizes[0], u64::saturating_add);
         if last > elements {
-            return Err(format!("it reaches element {last} of `{}`, which has {elements}", self.tensor));
+            return Err(error!("it reaches element {last} of `{}`, which has {elements}", self.tensor));
         }
         Ok(())
     }
 
     /// Returns how many elements the tensor or workspace has.
-    fn elements_there(&self, tensors: &[TensorSpec], workspaces: &[Workspace]) -> Result<u64, String> {
+    fn elements_there(&self, tensors: &[TensorSpec], workspaces: &[Workspace]) -> Result<u64> {
         if let Some(workspace) = workspaces.iter().find(|workspace| workspace.name == self.tensor) {
             return Ok((workspace.bytes / self.dtype.bytes()) as u64);
         }
         let tensor = tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
             let workspaces = workspaces.iter().map(|workspace| workspace.name.as_str());
             let hint = did_you_mean(&self.tensor, tensors.iter().map(|tensor| tensor.name.as_str()).chain(workspaces));
-            format!("there is no tensor or workspace `{}`{hint}", self.tensor)
+            error!("there is no tensor or workspace `{}`{hint}", self.tensor)
         })?;
         match self.dtype == tensor.dtype {
             true => Ok(tensor.elements() as u64),
             false => {
                 let (own, of_tensor) = (self.dtype.name(), tensor.dtype.name());
-                Err(format!("it has type {own}, but `{}` has type {of_tensor}", self.tensor))
+                Err(error!("it has type {own}, but `{}` has type {of_tensor}", self.tensor))
             }
         }
     }
 
     /// Checks the rules that hold for every tensor.
-    fn check_shape(&self) -> Result<(), String> {
+    fn check_shape(&self) -> Result<()> {
         let rank = self.sizes.len();
         if !(1..=5).contains(&rank) || self.box_sizes.len() != rank || self.stride_bytes.len() + 1 != rank {
-            return Err("give one to five `sizes`, as many for `box`, and one stride fewer, innermost first".to_owned());
+            return Err(Error::new(
+                "give one to five `sizes`, as many for `box`, and one stride fewer, innermost first",
+            ));
         }
         let within = |what: &str, numbers: &[u64], most: u64| match numbers.iter().find(|n| !(1..=most).contains(*n)) {
-            Some(n) => Err(format!("a {what} of {n}, not 1 to {most}")),
+            Some(n) => Err(error!("a {what} of {n}, not 1 to {most}")),
             None => Ok(()),
         };
         let box_sizes: Vec<u64> = self.box_sizes.iter().map(|size| u64::from(*size)).collect();
@@ -378,19 +381,19 @@ impl TensorMap {
         within("stride", &self.stride_bytes, MAX_MAP_STRIDE_BYTES)?;
         within("box", &box_sizes, MAX_BOX)?;
         if let Some(stride) = self.stride_bytes.iter().find(|stride| !stride.is_multiple_of(16)) {
-            return Err(format!("a stride of {stride} bytes is not a multiple of 16"));
+            return Err(error!("a stride of {stride} bytes is not a multiple of 16"));
         }
         let row_bytes = box_sizes[0] * self.dtype.bytes() as u64;
         if !row_bytes.is_multiple_of(16) {
-            return Err(format!("a box's rows of {row_bytes} bytes are not a multiple of 16"));
+            return Err(error!("a box's rows of {row_bytes} bytes are not a multiple of 16"));
         }
         match self.swizzle_bytes {
             0 => Ok(()),
             32 | 64 | 128 if row_bytes <= u64::from(self.swizzle_bytes) => Ok(()),
             32 | 64 | 128 => {
-                Err(format!("a box's rows of {row_bytes} bytes are longer than its swizzle of {}", self.swizzle_bytes))
+                Err(error!("a box's rows of {row_bytes} bytes are longer than its swizzle of {}", self.swizzle_bytes))
             }
-            other => Err(format!("swizzle {other} is not 0, 32, 64 or 128")),
+            other => Err(error!("swizzle {other} is not 0, 32, 64 or 128")),
         }
     }
 }
@@ -425,7 +428,7 @@ mod tests {
     use crate::domain::op::{TensorRole, Values};
 
     /// Loads a map of `k` after a change to the map or its launch.
-    fn checked(change: impl FnOnce(&mut LaunchPlan, &mut TensorMap)) -> Result<(), String> {
+    fn checked(change: impl FnOnce(&mut LaunchPlan, &mut TensorMap)) -> Result<()> {
         let tensor = TensorSpec {
             name: "k".to_owned(),
             dtype: Dtype::F16,
@@ -466,7 +469,7 @@ mod tests {
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].grid = [0; 3]), @"its launch of `tiled` has a grid of 0 x 0 x 0, but it must be 1 x 1 x 1 to 2147483647 x 65535 x 65535");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].block = [32, 1, 65]), @"its launch of `tiled` has a block of 32 x 1 x 65, but it must be 1 x 1 x 1 to 1024 x 1024 x 64");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].cluster = Some([2, 0, 1])), @"its launch of `tiled` has a cluster of 2 x 0 x 1, but it must be 1 x 1 x 1 to 1024 x 1024 x 64");
-        assert_eq!(LaunchPlan::default().check(&[], &[]), Err("it launches no kernel".to_owned()));
+        assert_eq!(LaunchPlan::default().check(&[], &[]), Err(Error::new("it launches no kernel")));
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].kernel = "a\"); system(\"b".to_owned()), @r#"`a"); system("b` is no name of a kernel or workspace: use letters, digits and `_`"#);
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Tensor("q\nx".to_owned()))), @"there is no tensor `q x`");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Workspace("w".to_owned()))), @"there is no workspace `w`");

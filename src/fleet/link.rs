@@ -100,7 +100,7 @@ impl Link {
     async fn over(mut context: Context) -> Result<Self, Error> {
         context.set_timeout(PATIENCE);
         let (jobs, done) = streams(&context).await?;
-        let workers = context.get_key_value(WORKERS).await.map_err(|error| error.to_string())?;
+        let workers = context.get_key_value(WORKERS).await.map_err(Error::new)?;
         Ok(Self { context, jobs, done, workers })
     }
 
@@ -140,7 +140,7 @@ async fn streams(context: &Context) -> Result<(Stream, Stream), Error> {
         duplicate_window: GONE_AFTER,
         ..stream::Config::default()
     };
-    let made = |config| async { context.get_or_create_stream(config).await.map_err(|error| error.to_string()) };
+    let made = |config| async { context.get_or_create_stream(config).await.map_err(Error::new) };
     made(workers).await?;
     Ok((made(jobs).await?, made(done).await?))
 }

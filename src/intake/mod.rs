@@ -354,10 +354,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::Error;
 
-    fn read(text: &str) -> Result<Draft, String> {
-        let draft = Draft::read(Reading::of(text)).map_err(|mistakes| mistakes.join("; "))?;
-        if draft.mistakes().is_empty() { Ok(draft) } else { Err(draft.mistakes().join("; ")) }
+    fn read(text: &str) -> Result<Draft, Error> {
+        let draft = Draft::read(Reading::of(text)).map_err(|mistakes| Error::of_all(&mistakes))?;
+        if draft.mistakes().is_empty() { Ok(draft) } else { Err(Error::of_all(&draft.mistakes())) }
     }
 
     #[test]

@@ -101,11 +101,12 @@ fn declaration<'a>(parameter: &'a str, values: &[(String, String)]) -> Declarati
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
-    fn instantiated(text: &str, values: &[(&str, &str)]) -> Result<String, String> {
+    fn instantiated(text: &str, values: &[(&str, &str)]) -> Result<String, Error> {
         let values: Vec<_> = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (text, mistakes) = instantiate(text, None, &values);
-        if mistakes.is_empty() { Ok(text) } else { Err(mistakes.join("; ")) }
+        if mistakes.is_empty() { Ok(text) } else { Err(Error::of_all(&mistakes)) }
     }
 
     #[test]

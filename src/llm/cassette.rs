@@ -179,13 +179,13 @@ fn read(path: &Path) -> Result<String, Error> {
 
 /// Masks the secrets of the environment in the texts of a request, so that its hash is that of the recorded texts.
 fn masked(request: &ModelRequest) -> Result<ModelRequest, Error> {
-    let json = serde_json::to_string(request).map_err(|error| error.to_string())?;
+    let json = serde_json::to_string(request).map_err(Error::new)?;
     serde_json::from_str(&secrets::mask_json(&json)).map_err(Error::new)
 }
 
 fn hash(request: &ModelRequest) -> Result<String, Error> {
     use sha2::Digest;
-    let json = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+    let json = serde_json::to_vec(request).map_err(Error::new)?;
     Ok(sha2::Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

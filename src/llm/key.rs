@@ -29,7 +29,7 @@ impl Key {
     pub fn of_variable(name: &str) -> Result<Self, Error> {
         let value = std::env::var(name)
             .map_err(|_| error!("the variable {name} is not set").hint("set it to the key of the language model"))?;
-        Self::new(&value).map_err(|problem| error!("{name}: {problem}"))
+        Self::new(&value).map_err(|problem| problem.within(name))
     }
 
     /// Returns the value of a header with the key after a prefix. Its `Debug` does not show it either.

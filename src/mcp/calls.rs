@@ -420,7 +420,7 @@ fn offer(
         "how": asked.about,
         "over": over.or(base.and_then(|base| base.over)),
     }))
-    .map_err(|error| error.to_string())?;
+    .map_err(Error::new)?;
     if approach.prediction().is_none() {
         return Err(Error::new("predict a range with `speedup_low` below `speedup_high`, such as 1.02 and 1.2"));
     }

@@ -369,7 +369,7 @@ mod tests {
             python: String::new(),
             files: Vec::new(),
         };
-        Declared::parse(source, Box::new(RowShift)).map_err(|mistakes| mistakes.join("; ")).map_err(Error::from)
+        Declared::parse(source, Box::new(RowShift)).map_err(|mistakes| Error::of_all(&mistakes))
     }
 
     fn dims(r: i64, n: i64) -> Dims {

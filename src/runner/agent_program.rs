@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::confine::{Network, Reach};
 use super::{child, descendants, guarded, reach};
 use crate::environment;
+use crate::error::{Error, Result, error};
 
 /// How much of what it prints is kept: the end, where a report of its usage is.
 const KEPT_BYTES: usize = 1 << 20;
@@ -60,20 +61,20 @@ impl AgentProgram {
         env: Vec<String>,
         network: Network,
         hidden: &[PathBuf],
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         if command.is_empty() {
-            return Err("the agent's command is empty: write agent:COMMAND".to_owned());
+            return Err(Error::new("the agent's command is empty").hint("write agent:COMMAND"));
         }
         let made = tempfile::Builder::new().prefix("optloop-agent-").tempdir();
-        let folder = made.map_err(|error| format!("there is no folder for the agent: {error}"))?;
+        let folder = made.map_err(|error| error!("there is no folder for the agent: {error}"))?;
         let place = folder.path().canonicalize().unwrap_or_else(|_| folder.path().to_owned());
         std::fs::create_dir(place.join(TEMPORARY))
-            .map_err(|error| format!("the agent's folder is not usable: {error}"))?;
+            .map_err(|error| error!("the agent's folder is not usable: {error}"))?;
         let reach = reach::of_agent(&command, &place, network);
         for hidden in hidden.iter().filter_map(|path| path.canonicalize().ok()) {
             let seen = reach.readable.iter().filter_map(|path| path.canonicalize().ok());
             if let Some(seen) = seen.into_iter().find(|path| hidden.starts_with(path) || path.starts_with(&hidden)) {
-                return Err(format!(
+                return Err(error!(
                     "the agent may read {}, and must not see {}: move one of them",
                     seen.display(),
                     hidden.display()

@@ -31,6 +31,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dtype, Op, TensorSpec};
 use crate::domain::workload::{BaselineKey, Case, Tolerance};
+use crate::error::{Error, Result, error};
 use crate::runner::confine::Reach;
 use crate::runner::messages::SampleGroup;
 
@@ -93,7 +94,7 @@ pub struct BaselineProgram {
 }
 
 /// Inputs being written to files at the start of a comparison. This takes seconds for a large case.
-pub struct PendingInputs(JoinHandle<Result<(TempDir, CaseInputs), String>>);
+pub struct PendingInputs(JoinHandle<Result<(TempDir, CaseInputs)>>);
 
 impl PendingInputs {
     /// Starts drawing the inputs of a seed, the same that variants get.
@@ -103,7 +104,7 @@ impl PendingInputs {
         Self(tokio::task::spawn_blocking(move || {
             // The program may read and write below its own folder alone.
             let folder = tempfile::tempdir_in(own.path());
-            let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
+            let folder = folder.map_err(|error| error!("there is no temporary folder: {error}"))?;
             let case_inputs = CaseInputs::new(op, &dims, dtype, input_seed, folder.path())?;
             Ok((folder, case_inputs))
         }))
@@ -134,7 +135,7 @@ pub struct Backend {
     /// The program's name for it.
     pub name: String,
     /// Ready for sampling, or one sentence on why it is not.
-    pub ready: Result<Ready, String>,
+    pub ready: Result<Ready>,
 }
 
 /// What is known about a backend that can be sampled.
@@ -210,7 +211,7 @@ impl BaselineProgram {
     }
 
     /// Starts the program and reads its description. The error says in one sentence why there is no baseline.
-    pub async fn start(&self) -> Result<BaselineProcess, String> {
+    pub async fn start(&self) -> Result<BaselineProcess> {
         let mut process = Process::start(self)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
         let hello = hello.and_then(|answer| match answer.get("protocol").and_then(serde_json::Value::as_u64) {
@@ -232,7 +233,7 @@ impl BaselineProgram {
                 _copies: self.copies.clone(),
                 own: Arc::clone(&self.own),
             }),
-            Err(Failure::Refused(reason) | Failure::Disconnected(reason)) => Err(reason),
+            Err(failure) => Err(Error::new(failure)),
         }
     }
 }
@@ -274,7 +275,7 @@ impl BaselineProcess {
         case: &Case,
         l2_bytes: u64,
         input_seed: u64,
-    ) -> Result<Vec<Backend>, String> {
+    ) -> Result<Vec<Backend>> {
         let drawing = PendingInputs::begin(self, op, dtype, case, input_seed);
         self.prepare_drawn(op, dtype, case, l2_bytes, drawing).await
     }
@@ -287,7 +288,7 @@ impl BaselineProcess {
         case: &Case,
         l2_bytes: u64,
         drawing: PendingInputs,
-    ) -> Result<Vec<Backend>, String> {
+    ) -> Result<Vec<Backend>> {
         self.prepare_wanted(None, op, dtype, case, l2_bytes, drawing).await
     }
 
@@ -301,10 +302,10 @@ impl BaselineProcess {
         case: &Case,
         l2_bytes: u64,
         drawing: PendingInputs,
-    ) -> Result<Ready, String> {
+    ) -> Result<Ready> {
         let backends = self.prepare_wanted(Some(backend), op, dtype, case, l2_bytes, drawing).await?;
         let found = backends.into_iter().find(|found| found.name == backend);
-        found.ok_or_else(|| format!("it has no backend `{backend}`"))?.ready
+        found.ok_or_else(|| error!("it has no backend `{backend}`"))?.ready
     }
 
     /// Has the program compile what cases need, one after the other and within a time, if it offers that. It may take seconds for
@@ -356,10 +357,10 @@ impl BaselineProcess {
         case: &Case,
         l2_bytes: u64,
         drawing: PendingInputs,
-    ) -> Result<Vec<Backend>, String> {
+    ) -> Result<Vec<Backend>> {
         let (folder, case_inputs) = {
             let _running = activity::begin("drawing the inputs of a baseline", None);
-            drawing.0.await.map_err(|error| error.to_string())??
+            drawing.0.await.map_err(Error::new)??
         };
         let (tensors, inputs) = (op.tensors(&case.dims, dtype), &case_inputs.files);
         let case = self.requested(op, dtype, case, &tensors, (l2_bytes, inputs));
@@ -370,14 +371,14 @@ impl BaselineProcess {
         // One that ignores the key computes more precisely than kernels need to, or less.
         if prepared.compute.unwrap_or_default() != self.compute {
             let (mode, said) = (self.compute.name(), prepared.compute.map_or("nothing", Compute::name));
-            return Err(format!(
+            return Err(error!(
                 "it must answer \"compute\": \"{mode}\" to show that it multiplies in this mode, and says {said} \
                  (`optloop docs baselines`)"
             ));
         }
         let mut names = BTreeSet::new();
         if let Some(twice) = prepared.backends.iter().find(|backend| !names.insert(&backend.name)) {
-            return Err(format!("it has two backends `{}`", twice.name));
+            return Err(error!("it has two backends `{}`", twice.name));
         }
         let (backends, judged) = (prepared.backends, self.judged);
         // The folder moves along, and is removed after the outputs in it are checked.
@@ -393,13 +394,13 @@ impl BaselineProcess {
     /// Replays a prepared backend. Returns a group of samples, with the control of its turn if the program measures it.
     ///
     /// The program first does one uncounted replay, because other participants have used the caches.
-    pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<SampleGroup, String> {
+    pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<SampleGroup> {
         let Sampled { samples_ns, graph_node_ns } = self.ask(&Request::Sample { backend, samples }).await?;
         if samples_ns.len() != samples {
-            return Err(format!("`{backend}` returned {} instead of {samples} samples", samples_ns.len()));
+            return Err(error!("`{backend}` returned {} instead of {samples} samples", samples_ns.len()));
         }
         match samples_ns.iter().chain(&graph_node_ns).find(|ns| !plausible(**ns)) {
-            Some(ns) => Err(format!("`{backend}` reported an invalid time of {ns} ns")),
+            Some(ns) => Err(error!("`{backend}` reported an invalid time of {ns} ns")),
             None => Ok(SampleGroup { samples_ns, graph_node_ns }),
         }
     }
@@ -412,9 +413,9 @@ impl BaselineProcess {
         (op, dtype, tolerance): (&'static dyn Op, Dtype, Tolerance),
         case: &Case,
         input_seed: u64,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>> {
         let folder = tempfile::tempdir_in(self.own.path());
-        let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
+        let folder = folder.map_err(|error| error!("there is no temporary folder: {error}"))?;
         let (dims, place) = (case.dims.clone(), folder.path().to_owned());
         let changed = blocking(move || CaseInputs::changed((op, &dims, dtype), input_seed, &takes, &place)).await?;
         let Some((input, file)) = changed.files.first_key_value() else { return Ok(None) };
@@ -431,16 +432,16 @@ impl BaselineProcess {
     }
 
     /// Frees what was prepared.
-    pub async fn release(&mut self) -> Result<(), String> {
+    pub async fn release(&mut self) -> Result<()> {
         self.ask::<Done>(&Request::Release).await.map(|_| ())
     }
 
     /// Sends a request to a running program. A program that fails to answer is dropped, and every later request fails,
     /// too.
-    async fn ask<T: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<T, String> {
+    async fn ask<T: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<T> {
         // The process is taken out during the request. So a cancelled caller drops it. Otherwise the next request would
         // get the pending answer.
-        let Some(mut process) = self.process.take() else { return Err(self.lost_reason.clone()) };
+        let Some(mut process) = self.process.take() else { return Err(Error::new(&self.lost_reason)) };
         match process.ask(request).await.and_then(parse_answer) {
             Ok(answer) => {
                 self.process = Some(process);
@@ -448,11 +449,11 @@ impl BaselineProcess {
             }
             Err(Failure::Refused(reason)) => {
                 self.process = Some(process);
-                Err(reason)
+                Err(Error::new(reason))
             }
             Err(Failure::Disconnected(reason)) => {
                 self.lost_reason.clone_from(&reason);
-                Err(reason)
+                Err(Error::new(reason))
             }
         }
     }
@@ -469,6 +470,6 @@ fn plausible(ns: f64) -> bool {
 }
 
 /// Runs a computation that takes seconds without delaying the session's other tasks.
-async fn blocking<T: Send + 'static>(what: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(what).await.map_err(|error| error.to_string())?
+async fn blocking<T: Send + 'static>(what: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(what).await.map_err(Error::new)?
 }

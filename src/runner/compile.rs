@@ -17,6 +17,7 @@ use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, TimingMode};
 use crate::domain::ptx;
 use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::error::{Error, Result};
 use crate::secrets;
 
 pub use self::options::check as check_options;
@@ -174,21 +175,21 @@ impl Compiler {
         };
         let Inner { description, headers_id, cache, arch, options, .. } = &**inner;
         if ptx::is_ptx(&variant.source) {
-            return of_ptx(&variant.source, arch, &description.version).map_err(|log| CompileError::Rejected { log });
+            return of_ptx(&variant.source, arch, &description.version).map_err(rejected);
         }
         let mut given = options.clone();
         given.extend(lines.then(|| LINES.to_owned()));
         let version = &description.version;
-        source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
+        source_rules::check_source(&variant.source).map_err(rejected)?;
         let key = ArtifactCache::key(&variant.source, &given, arch, version, headers_id);
         if let Some(mut artifact) = cache.get(&key) {
-            source_rules::check_ptx(&artifact.ptx).map_err(|log| CompileError::Rejected { log })?;
+            source_rules::check_ptx(&artifact.ptx).map_err(rejected)?;
             instructions::count(&mut artifact);
             return Ok(artifact);
         }
         let started = Instant::now();
         let (cubin, ptx, log) = inner.run(&variant.source, &given)?;
-        source_rules::check_ptx(&ptx).map_err(|log| CompileError::Rejected { log })?;
+        source_rules::check_ptx(&ptx).map_err(rejected)?;
         let mut artifact = Artifact {
             key,
             arch: arch.clone(),
@@ -206,10 +207,15 @@ impl Compiler {
     }
 }
 
+/// Returns the outcome of a source that is refused. Its log has the form of a compiler's.
+fn rejected(refusal: Error) -> CompileError {
+    CompileError::Rejected { log: refusal.to_string() }
+}
+
 /// Returns the artifact of a variant that came as PTX. The driver of a device compiles it when it is loaded, and a virtual GPU
 /// executes it. What its kernels use is not known until then.
-fn of_ptx(source: &str, arch: &str, nvrtc: &str) -> Result<Artifact, String> {
-    ptx::check_target(source, arch).map_err(|problem| format!("error: {problem}"))?;
+fn of_ptx(source: &str, arch: &str, nvrtc: &str) -> Result<Artifact> {
+    ptx::check_target(source, arch).map_err(|problem| problem.within("error"))?;
     source_rules::check_ptx(source)?;
     let kernels = ptx::kernels(source).into_iter();
     let mut artifact = Artifact {
@@ -254,10 +260,14 @@ impl Inner {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut process = match idle {
             Some(process) => process,
-            None => CompilerProcess::start(&self.exe, &self.toolchain, self.limits).map_err(CompileError::Broken)?.0,
+            None => {
+                CompilerProcess::start(&self.exe, &self.toolchain, self.limits)
+                    .map_err(|problem| CompileError::Broken(problem.into()))?
+                    .0
+            }
         };
         let request = Request { source: source.to_owned(), options };
-        let reply = process.compile(&request).map_err(|log| CompileError::Rejected { log })?;
+        let reply = process.compile(&request).map_err(rejected)?;
         if !matches!(reply, Reply::CompilerFailed(_)) {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
         }

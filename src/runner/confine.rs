@@ -83,7 +83,8 @@ pub fn to_reach(reach: &Reach) -> Confinement {
     // Without capabilities, root is a user like others. With them it could read the memory and the environment of any
     // process, which Landlock alone does not prevent (CAP_PERFMON, Linux 6.18). A process without any drops none.
     let _ = capabilities::keep_those_for_files();
-    Confinement { namespaces, landlock: landlock::allow(reach), seccomp: deny_reaching_out(reach.network) }
+    let landlock = landlock::allow(reach).map_err(String::from);
+    Confinement { namespaces, landlock, seccomp: deny_reaching_out(reach.network).map_err(String::from) }
 }
 
 /// Confines nothing: only Linux has the mechanisms.
@@ -106,20 +107,21 @@ pub fn compute_only(folder: Option<&Path>) -> (Option<PathBuf>, Confinement) {
     };
     // Relative paths lead into the folder or, where the folder is not needed, to nothing of interest.
     let _ = std::env::set_current_dir(folder.as_deref().unwrap_or(Path::new("/")));
-    let landlock = landlock::allow_reading(folder.as_deref());
-    (folder, Confinement { namespaces: namespaces.map(|_| ()), landlock, seccomp: allow_computing() })
+    let namespaces = namespaces.map(|_| ()).map_err(String::from);
+    let landlock = landlock::allow_reading(folder.as_deref()).map_err(String::from);
+    (folder, Confinement { namespaces, landlock, seccomp: allow_computing().map_err(String::from) })
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use seccomp::{allow_computing, deny_reaching_out};
 
 #[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn allow_computing() -> Result<(), String> {
-    Err("optloop has no list of system calls for this processor".to_owned())
+fn allow_computing() -> crate::error::Result<()> {
+    Err(crate::error::Error::new("optloop has no list of system calls for this processor"))
 }
 
 #[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn deny_reaching_out(_: Option<Network>) -> Result<(), String> {
+fn deny_reaching_out(_: Option<Network>) -> crate::error::Result<()> {
     allow_computing()
 }
 

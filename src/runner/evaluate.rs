@@ -30,6 +30,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::op::OpSource;
+use crate::error::{Error, error};
 use crate::runner::ops;
 
 pub(super) use arena::Arena;
@@ -48,9 +49,9 @@ pub(super) enum Ended {
     /// The variant had not ended when its time was over: an outcome, unless it has much more to do than on its case.
     TooLong(Outcome),
     /// The op's oracle failed, so nothing is known about the variant.
-    Oracle(String),
+    Oracle(Error),
     /// The machine failed, through no fault of the variant.
-    Machine(String),
+    Machine(Error),
 }
 
 /// Evaluates a variant on data from the stock. Calls `step` with a case's name and the action before each step on the
@@ -164,7 +165,7 @@ fn measure(
 fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
     let name = device.info().name.clone();
     device.as_replay().ok_or_else(|| {
-        Ended::Machine(format!("the {name} models its times: only a device that replays can run comparisons"))
+        Ended::Machine(error!("the {name} models its times: only a device that replays can run comparisons"))
     })
 }
 
@@ -176,6 +177,6 @@ fn ended(case: &str, fault: Fault) -> Ended {
         Fault::Crashed { message, line } => Ended::Outcome(Outcome::Crashed { case: case.into(), message, line }),
         Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.into(), message }),
         Fault::TooLong(message) => Ended::TooLong(Outcome::TimedOut { case: case.into(), message }),
-        Fault::Broken(message) => Ended::Machine(message),
+        Fault::Broken(message) => Ended::Machine(Error::new(message)),
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::child;
 use super::confine::Reach;
 use super::guarded::{GuardedProgram, cache_folder, end};
+use crate::error::{Error, Result, error};
 use crate::secrets;
 
 /// The longest that a file may take. Answers that are computed in Python take seconds.
@@ -27,10 +28,10 @@ struct Failed {
 
 /// Sends a request to a program in Python that examines `file`, and returns its answer as JSON text. The program may read the
 /// folder of the file. The error is one sentence.
-pub(super) fn told(driver: &str, file: &Path, request: &serde_json::Value, python: &str) -> Result<String, String> {
+pub(super) fn told(driver: &str, file: &Path, request: &serde_json::Value, python: &str) -> Result<String> {
     let folder = file.parent().ok_or("it has no folder")?;
-    let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
-    let own = tempfile::Builder::new().prefix("optloop-script-").tempdir().map_err(|error| error.to_string())?;
+    let exe = std::env::current_exe().map_err(|error| error!("optloop's executable is not known: {error}"))?;
+    let own = tempfile::Builder::new().prefix("optloop-script-").tempdir().map_err(Error::new)?;
     let cache =
         cache_folder(&format!("scripts/{}", &blake3::hash(file.as_os_str().as_encoded_bytes()).to_hex()[..16]))?;
     let command = [python, "-c", driver].map(str::to_owned);
@@ -45,22 +46,22 @@ pub(super) fn told(driver: &str, file: &Path, request: &serde_json::Value, pytho
     };
     let mut command = guarded.command()?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(|error| format!("`{python}` cannot be run: {error}"))?;
+    let child = command.spawn().map_err(|error| error!("`{python}` cannot be run: {error}"))?;
     let (text, last_line) = answer(child, format!("{request}\n"))?;
     if text.is_empty() {
         let line = child::sentence(&last_line);
-        return Err(if line.is_empty() { "it ended without an error message".to_owned() } else { line });
+        return Err(if line.is_empty() { Error::new("it ended without an error message") } else { Error::new(line) });
     }
     let text = secrets::mask_json(&text).into_owned();
     match serde_json::from_str::<Failed>(&text) {
-        Ok(Failed { error: Some(problem) }) => Err(child::sentence(&problem)),
+        Ok(Failed { error: Some(problem) }) => Err(Error::new(child::sentence(&problem))),
         Ok(Failed { error: None }) => Ok(text),
-        Err(error) => Err(format!("it sent invalid data: {error}")),
+        Err(error) => Err(error!("it sent invalid data: {error}")),
     }
 }
 
 /// Sends the request, and returns the answer and the last line on standard error. A program that takes too long is ended.
-fn answer(mut child: Child, request: String) -> Result<(String, String), String> {
+fn answer(mut child: Child, request: String) -> Result<(String, String)> {
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
@@ -80,10 +81,8 @@ fn answer(mut child: Child, request: String) -> Result<(String, String), String>
     }
     let _ = child.wait();
     let text = text.map_err(|_| {
-        format!(
-            "it took over {} s, which is the limit: make its sizes smaller, or try it on an idle machine",
-            TIME_LIMIT.as_secs()
-        )
+        error!("it took over {} s, which is the limit", TIME_LIMIT.as_secs())
+            .hint("make its sizes smaller, or try it on an idle machine")
     })?;
     Ok((text, last_line.join().unwrap_or_default()))
 }

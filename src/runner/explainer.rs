@@ -14,6 +14,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::measuring::Measuring;
 use crate::domain::profile::Profile;
+use crate::error::Result;
 
 /// Explains times on a virtual GPU; see the module.
 pub struct Explainer {
@@ -32,7 +33,7 @@ pub enum Explained {
 
 impl Explainer {
     /// Starts a virtual GPU of the same architecture. The error says in one sentence why there is none.
-    pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self, String> {
+    pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self> {
         Ok(Self { worker: virtual_worker(exe, device, timeouts).await? })
     }
 
@@ -52,7 +53,7 @@ impl Explainer {
     ) -> Result<Explained, WorkerError> {
         let request = match self.request(subject, measuring, seed) {
             Ok(request) => request,
-            Err(reason) => return Ok(Explained::Skipped(reason)),
+            Err(reason) => return Ok(Explained::Skipped(reason.into())),
         };
         let evaluation = self.worker.evaluate(request).await?;
         let profile = evaluation.measurements.into_iter().find_map(|measurement| measurement.profile);
@@ -62,7 +63,7 @@ impl Explainer {
         })
     }
 
-    fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<EvaluateRequest, String> {
+    fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<EvaluateRequest> {
         let Subject { artifact, workload, .. } = subject;
         let cases = vec![subject.planned(self.worker.info(), measuring)?];
         let seeds = Seeds::alone(seed);

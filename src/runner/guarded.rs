@@ -8,6 +8,7 @@ use super::confine::{Network, Reach};
 use super::reach;
 use super::toolchain::cache_dir;
 use crate::environment;
+use crate::error::{Error, Result, error};
 
 /// A program to run.
 pub struct GuardedProgram<'a> {
@@ -29,18 +30,18 @@ pub struct GuardedProgram<'a> {
 
 /// Makes a folder in optloop's cache. The programs that share it must trust each other: one may run the files that another
 /// leaves there.
-pub fn cache_folder(name: &str) -> Result<PathBuf, String> {
-    let folder = cache_dir().map_err(|error| format!("{error:#}"))?.join(name);
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+pub fn cache_folder(name: &str) -> Result<PathBuf> {
+    let folder = cache_dir().map_err(|error| error!("{error:#}"))?.join(name);
+    std::fs::create_dir_all(&folder).map_err(|error| error!("{} cannot be made: {error}", folder.display()))?;
     Ok(folder)
 }
 
 impl GuardedProgram<'_> {
     /// Returns the command that runs it. The error is one sentence.
-    pub fn command(&self) -> Result<Command, String> {
+    pub fn command(&self) -> Result<Command> {
         let Self { exe, command, folder, own, cache, env, added } = self;
         let Some((program, arguments)) = command.split_first() else {
-            return Err("the command is empty".to_owned());
+            return Err(Error::new("the command is empty"));
         };
         let mut command = confined(exe, folder, &reach::of(program, folder, own, cache, added));
         command.arg(program).args(arguments);

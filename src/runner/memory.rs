@@ -1,13 +1,14 @@
 //! The memory of this machine: what is free, and whether the tensors of a case fit.
 
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
+use crate::error::{Result, error};
 
 /// How often inputs are held at once while an oracle is called: as they are drawn, and changed or in part.
 const COPIES: f64 = 2.0;
 
 /// Refuses sizes whose inputs, and this many rows of each output, do not fit into the free memory. Nothing is allocated. The
 /// error is one sentence.
-pub fn check(op: &dyn Op, dims: &Dims, dtype: Dtype, rows: usize) -> Result<(), String> {
+pub fn check(op: &dyn Op, dims: &Dims, dtype: Dtype, rows: usize) -> Result<()> {
     // Tensors have fewer elements than an f64 counts.
     let drawn = |tensor: TensorSpec| (tensor.elements() * tensor.dtype.slots() * size_of::<f32>()) as f64;
     let computed = |tensor: TensorSpec| (tensor.rows().min(rows) * tensor.row_len() * size_of::<f64>()) as f64;
@@ -16,12 +17,12 @@ pub fn check(op: &dyn Op, dims: &Dims, dtype: Dtype, rows: usize) -> Result<(), 
     let (needed, free) = (COPIES * (inputs + outputs), free().map_or(f64::INFINITY, |free| free as f64));
     match needed <= free {
         true => Ok(()),
-        false => Err(format!(
-            "its inputs and outputs need {:.1} GB of memory, and this machine has {:.1} GB free: reduce its dimensions, or \
-             leave it out",
+        false => Err(error!(
+            "its inputs and outputs need {:.1} GB of memory, and this machine has {:.1} GB free",
             needed / 1e9,
             free / 1e9
-        )),
+        )
+        .hint("reduce its dimensions, or leave it out")),
     }
 }
 

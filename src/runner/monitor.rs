@@ -14,6 +14,7 @@ use nvml_wrapper::{Device, Nvml};
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::machine::{MachineState, Throttle};
+use crate::error::{Result, error};
 
 /// Watches one GPU.
 pub struct Monitor {
@@ -40,11 +41,11 @@ pub fn gpus() -> Vec<u32> {
 
 impl Monitor {
     /// Finds the device by its UUID. The error says in one sentence why there is no monitoring.
-    pub fn open(device: &DeviceInfo) -> Result<Self, String> {
-        let uuid = device.uuid.clone().ok_or_else(|| format!("{} is not a GPU that NVML supports", device.name))?;
+    pub fn open(device: &DeviceInfo) -> Result<Self> {
+        let uuid = device.uuid.clone().ok_or_else(|| error!("{} is not a GPU that NVML supports", device.name))?;
         let nvml = Nvml::init().map_err(|error| nvml_problem(&error))?;
         let answered = nvml.device_by_uuid(uuid.as_str()).map(|_| ());
-        answered.map_err(|error| format!("NVML does not give access to {} ({uuid}): {error}", device.name))?;
+        answered.map_err(|error| error!("NVML does not give access to {} ({uuid}): {error}", device.name))?;
         Ok(Self { nvml, uuid })
     }
 
@@ -244,6 +245,7 @@ mod tests {
         let uuid = Some("GPU-00000000-0000-0000-0000-000000000000".to_owned());
         let device = DeviceInfo { uuid, ..DeviceInfo::of_arch("sm_90a").unwrap() };
         let Err(reason) = Monitor::open(&device) else { panic!("it was found") };
+        let reason = reason.to_string();
         assert!(reason.contains("NVML") && !reason.contains('\n'), "{reason}");
     }
 }

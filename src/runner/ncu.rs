@@ -31,6 +31,7 @@ use super::{child, descendants, frames, toolchain};
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::plan::Launch;
 use crate::environment;
+use crate::error::{Error, Result, error};
 
 /// The key of the time limit in config.toml.
 const TIMEOUT_KEY: &str = "counters.timeout";
@@ -64,7 +65,7 @@ pub struct Profiler {
     /// optloop's executable.
     exe: PathBuf,
     /// The program, or why there is none.
-    ncu: Result<PathBuf, String>,
+    ncu: Result<PathBuf>,
     choice: DeviceChoice,
     timeout: Duration,
 }
@@ -77,13 +78,13 @@ impl Profiler {
     }
 
     /// Profiles one execution of a plan, whose time may be known. The error says in one sentence why there are no counters.
-    pub async fn count(&self, request: &LaunchRequest, time_ns: Option<f64>) -> Result<Counters, String> {
+    pub async fn count(&self, request: &LaunchRequest, time_ns: Option<f64>) -> Result<Counters> {
         let ncu = self.ncu.as_ref().map_err(Clone::clone)?;
         let _running = activity::begin("ncu", Limit::new(TIMEOUT_KEY, self.timeout));
-        let folder = tempfile::tempdir().map_err(|error| format!("ncu has no temporary folder: {error}"))?;
+        let folder = tempfile::tempdir().map_err(|error| error!("ncu has no temporary folder: {error}"))?;
         let path = folder.path().join("request");
         let written = frames::encode(request).and_then(|frame| std::fs::write(&path, frame));
-        written.map_err(|error| format!("ncu's request cannot be written: {error}"))?;
+        written.map_err(|error| error!("ncu's request cannot be written: {error}"))?;
         let version = self.version(ncu, &folder).await;
         let mut command = self.counting(ncu, &folder, request.cold);
         command.args(often_sampled(&version, time_ns));
@@ -95,8 +96,8 @@ impl Profiler {
     }
 
     /// Profiles the kernel of the [self-check](super::self_check), and returns ncu's version.
-    pub async fn check(&self, compiler: &Compiler) -> Result<String, String> {
-        let artifact = compiler.compile(&super::self_check::variant()).map_err(|error| error.to_string())?;
+    pub async fn check(&self, compiler: &Compiler) -> Result<String> {
+        let artifact = compiler.compile(&super::self_check::variant()).map_err(Error::new)?;
         let request = LaunchRequest { artifact, plan: self_check::own_plan(), problem: None, cold: false, seed: 1 };
         let counters = self.count(&request, None).await?;
         let missing =
@@ -165,7 +166,7 @@ impl Profiler {
     }
 
     /// Runs a command within a time limit, and returns what it printed.
-    async fn run(&self, mut command: Command, limit: Duration) -> Result<String, String> {
+    async fn run(&self, mut command: Command, limit: Duration) -> Result<String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal must reach the session only.
         #[cfg(unix)]
@@ -174,9 +175,9 @@ impl Profiler {
             tracing::warn!("processes that lose their guard may be left: {error}");
         }
         let mut running =
-            GuardedProcess(command.spawn().map_err(|error| format!("ncu's guard cannot be run: {error}"))?);
+            GuardedProcess(command.spawn().map_err(|error| error!("ncu's guard cannot be run: {error}"))?);
         let (Some(output), Some(errors)) = (running.0.stdout.take(), running.0.stderr.take()) else {
-            return Err("ncu's process has no pipes".to_owned());
+            return Err(Error::new("ncu's process has no pipes"));
         };
         let last_line = tokio::spawn(child::last_line(errors));
         let mut printed = Vec::new();
@@ -185,8 +186,8 @@ impl Profiler {
         // The guard ends the remaining processes. The next user of the device must wait for that.
         running.end().await;
         match read {
-            Err(_) => Err(format!("ncu took over {} ({TIMEOUT_KEY})", humantime::format_duration(limit))),
-            Ok(Err(error)) => Err(format!("ncu's output cannot be read: {error}")),
+            Err(_) => Err(error!("ncu took over {} ({TIMEOUT_KEY})", humantime::format_duration(limit))),
+            Ok(Err(error)) => Err(error!("ncu's output cannot be read: {error}")),
             Ok(Ok(_)) => {
                 // The error message of the profiled process comes last.
                 let said = timeout(END_TIMEOUT, last_line).await.ok().and_then(Result::ok).unwrap_or_default();
@@ -233,20 +234,20 @@ fn often_sampled(tool: &str, time_ns: Option<f64>) -> &'static [&'static str] {
 }
 
 /// Finds ncu.
-fn find(path: Option<&OsStr>, toolkits: &[PathBuf]) -> Result<PathBuf, String> {
+fn find(path: Option<&OsStr>, toolkits: &[PathBuf]) -> Result<PathBuf> {
     let found = toolchain::tool_in("ncu", path, toolkits);
-    found.ok_or_else(|| "ncu (NVIDIA Nsight Compute) is not installed, or not in PATH".to_owned())
+    found.ok_or_else(|| Error::new("ncu (NVIDIA Nsight Compute) is not installed, or not in PATH"))
 }
 
 /// Checks that the profiled launches are those of the plan.
-fn matched(launches: Vec<LaunchCounters>, request: &LaunchRequest) -> Result<Vec<LaunchCounters>, String> {
+fn matched(launches: Vec<LaunchCounters>, request: &LaunchRequest) -> Result<Vec<LaunchCounters>> {
     let planned = &request.plan.launches;
     let is_same = |(counted, launch): (&LaunchCounters, &Launch)| {
         counted.kernel.split('(').next() == Some(launch.kernel.as_str())
     };
     if launches.len() != planned.len() || !launches.iter().zip(planned).all(is_same) {
         let counted: Vec<_> = launches.iter().map(|launch| launch.kernel.as_str()).collect();
-        return Err(format!("ncu profiled other launches than those of the plan: {}", counted.join(", ")));
+        return Err(error!("ncu profiled other launches than those of the plan: {}", counted.join(", ")));
     }
     let named = launches.into_iter().zip(planned);
     Ok(named.map(|(counters, launch)| LaunchCounters { kernel: launch.kernel.clone(), ..counters }).collect())

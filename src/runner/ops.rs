@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use super::oracle;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{DeclaredSource, Op, OpSource};
+use crate::error::{Error, Result};
 use crate::ops::{self, Declared};
 
 /// What a declared op is made of: its files, and the device on which an oracle in CUDA runs.
@@ -15,10 +16,10 @@ type Key = (DeclaredSource, Option<String>);
 static DECLARED: LazyLock<Mutex<HashMap<Key, &'static Declared>>> = LazyLock::new(Mutex::default);
 
 /// Returns the op of a source for a process that holds a device. The error is one sentence.
-pub fn of(source: &OpSource, device: &DeviceInfo) -> Result<&'static dyn Op, String> {
+pub fn of(source: &OpSource, device: &DeviceInfo) -> Result<&'static dyn Op> {
     match source {
-        OpSource::BuiltIn(name) => ops::find(name).map_err(String::from),
-        OpSource::Declared(source) => found(source, Some(device)).map_err(|mistakes| mistakes.join("; ")),
+        OpSource::BuiltIn(name) => ops::find(name),
+        OpSource::Declared(source) => found(source, Some(device)).map_err(|mistakes| Error::of_all(&mistakes)),
     }
 }
 

@@ -5,6 +5,8 @@
 
 pub mod probes;
 
+use std::fmt::Display;
+
 use self::probes::{Effort, Peak, PeakKernel, probes};
 use super::compile::Compiler;
 use super::messages::TimeRequest;
@@ -12,6 +14,7 @@ use super::worker::Worker;
 use crate::domain::device::Peaks;
 use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::error::{Result, error};
 
 /// Samples of a probe. The fastest counts, because a rate reached once can be reached.
 const SAMPLES: usize = 20;
@@ -32,7 +35,7 @@ const MIN_SHARE_OF_DERIVED: f64 = 0.4;
 /// Measures the peaks of the worker's device, which must otherwise be idle. Takes some seconds.
 ///
 /// An implausible rate is replaced by the derived one, and [`Peaks::source`] says so.
-pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, String> {
+pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks> {
     let mut rates = Vec::new();
     for probe in probes(worker.info(), Effort::FULL) {
         let timing = time(worker, compiler, &probe).await?;
@@ -42,15 +45,15 @@ pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, 
     Ok(combine(&worker.info().peaks, &rates))
 }
 
-async fn time(worker: &mut Worker, compiler: &Compiler, probe: &PeakKernel) -> Result<Timing, String> {
+async fn time(worker: &mut Worker, compiler: &Compiler, probe: &PeakKernel) -> Result<Timing> {
     let kernel = probe.plan.launches.first().map_or("", |launch| launch.kernel.as_str());
-    let failed = |problem: String| format!("the peaks of the device were not measured: `{kernel}`: {problem}");
+    let failed = |problem: &dyn Display| error!("the peaks of the device were not measured: `{kernel}`: {problem}");
     let (compiler, variant) = (compiler.clone(), variant(probe));
     let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
-    let artifact = compiled.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
+    let artifact = compiled.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
     let (plan, samples, min_sample_ns) = (probe.plan.clone(), SAMPLES, MIN_SAMPLE_NS);
     let request = TimeRequest { artifact, plan, problem: None, samples, min_sample_ns, seed: 0 };
-    worker.time(request).await.map_err(|error| failed(error.to_string()))
+    worker.time(request).await.map_err(|error| failed(&error))
 }
 
 /// Returns a probe's source as a variant for the compiler.

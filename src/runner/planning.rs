@@ -12,6 +12,7 @@ use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Result, error};
 
 /// The most hidden cases of the acceptance checks. Each costs an allocation and two oracle runs, and the op lists the
 /// most telling ones first. Remainders, which are small, come in addition.
@@ -37,9 +38,9 @@ pub fn of_suggestion(
     workload: &Workload,
     device: &DeviceInfo,
     model_flop: f64,
-) -> Result<Vec<CaseRequest>, String> {
+) -> Result<Vec<CaseRequest>> {
     let request = |case: &Case| of_case(family, &suggestion.params, case, workload, device, model_flop);
-    let mut cases = suggestion.cases.iter().map(request).collect::<Result<Vec<_>, String>>()?;
+    let mut cases = suggestion.cases.iter().map(request).collect::<Result<Vec<_>>>()?;
     let ln_work = |request: &CaseRequest| workload.op.work(&request.case.dims).max(1.0).ln();
     cases.sort_by(|a, b| ln_work(a).total_cmp(&ln_work(b)));
     if let Some(meant) = cases.iter().position(|request| request.case.name == suggestion.hypothesis.case) {
@@ -66,7 +67,7 @@ pub fn of_case(
     workload: &Workload,
     device: &DeviceInfo,
     model_flop: f64,
-) -> Result<CaseRequest, String> {
+) -> Result<CaseRequest> {
     let too_much = device.time_source() == TimeSource::Modelled && workload.op.executed_flop(&case.dims) > model_flop;
     let scaled = if too_much { scaled(family, params, case, workload, device)? } else { None };
     let plan = plan(family, params, case, workload, device)?;
@@ -228,7 +229,7 @@ pub fn on_shape(
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
-) -> Result<Option<PlannedCase>, String> {
+) -> Result<Option<PlannedCase>> {
     let other = Case { name: case.name.clone(), dims, regime: case.regime };
     same_source(family, params, &other, case, workload, device)
 }
@@ -242,7 +243,7 @@ fn same_source(
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
-) -> Result<Option<PlannedCase>, String> {
+) -> Result<Option<PlannedCase>> {
     if family.specialization(other) != family.specialization(case) || workload.op.check(&other.dims).is_err() {
         return Ok(None);
     }
@@ -253,15 +254,9 @@ fn same_source(
     Ok(Some(PlannedCase { case: other.clone(), plan }))
 }
 
-fn plan(
-    family: &Family,
-    params: &Params,
-    case: &Case,
-    workload: &Workload,
-    device: &DeviceInfo,
-) -> Result<LaunchPlan, String> {
+fn plan(family: &Family, params: &Params, case: &Case, workload: &Workload, device: &DeviceInfo) -> Result<LaunchPlan> {
     let plan = family.plan(params, case, workload.op, workload.dtype, device);
-    plan.map_err(|error| format!("{} on {}: {error}", family.name, case.name))
+    plan.map_err(|error| error!("{} on {}: {error}", family.name, case.name))
 }
 
 /// Finds the smallest scaled case on which the same source is valid. Returns `None` if there is none. The case itself
@@ -272,7 +267,7 @@ fn scaled(
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
-) -> Result<Option<PlannedCase>, String> {
+) -> Result<Option<PlannedCase>> {
     for dims in workload.op.scaled(&case.dims) {
         if workload.op.executed_flop(&dims) < workload.op.executed_flop(&case.dims)
             && let Some(planned) = on_shape(family, params, dims, case, workload, device)?

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::examined;
+use crate::error::{Result, error};
 
 /// The program that examines the problem: one text, because it runs without a folder of its own.
 const DRIVER: &str = concat!(
@@ -27,8 +28,8 @@ const SETTINGS: &str = "problem.yaml";
 
 /// Returns the tensors, the sizes and the oracle of a problem as JSON text. `given` are the inputs whose contents the user says.
 /// The error is one sentence.
-pub fn examined_problem(file: &Path, given: &[&str], python: &str) -> Result<String, String> {
-    let file = file.canonicalize().map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+pub fn examined_problem(file: &Path, given: &[&str], python: &str) -> Result<String> {
+    let file = file.canonicalize().map_err(|error| error!("{} cannot be read: {error}", file.display()))?;
     let shapes = file.with_file_name(SHAPES);
     let shapes = shapes.is_file().then_some(shapes);
     let settings = file.with_file_name(SETTINGS);

@@ -13,6 +13,7 @@ use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use crate::domain::timing::Timing;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
+use crate::error::Result;
 use crate::spaces::{self, Configuration, Failure, Searchable};
 
 /// The correctness of an unchecked output.
@@ -31,16 +32,16 @@ pub struct Recording {
 
 impl Recording {
     /// Reads a file. The error is one sentence that names the file.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    pub fn open(path: &Path) -> Result<Self> {
         let (space, hash) = spaces::read_with_hash(path)?;
-        let searchable = Searchable::new(space).map_err(|problem| format!("{}: {problem}", path.display()))?;
+        let searchable = Searchable::new(space).map_err(|problem| problem.within(path.display()))?;
         let info = info(path, hash, &searchable)?;
         Ok(Self { searchable, info })
     }
 
     /// Returns the recorded result of a request's configuration. The launch plan holds the configuration, because the
     /// family passes every parameter to the kernel. An error means that the request is for another recording.
-    pub(in crate::runner) fn evaluate(&self, request: &EvaluateRequest) -> Result<Evaluation, String> {
+    pub(in crate::runner) fn evaluate(&self, request: &EvaluateRequest) -> Result<Evaluation> {
         let case = request.cases.first().ok_or("the request has no case")?;
         let configuration = self.searchable.configuration(&params(&case.plan));
         let configuration = configuration.ok_or("the recording does not have this configuration")?;
@@ -49,7 +50,7 @@ impl Recording {
 }
 
 /// Describes the device. Only its name is known.
-fn info(path: &Path, hash: blake3::Hash, searchable: &Searchable) -> Result<DeviceInfo, String> {
+fn info(path: &Path, hash: blake3::Hash, searchable: &Searchable) -> Result<DeviceInfo> {
     let name = searchable.space.device.as_deref().unwrap_or("an unknown device");
     Ok(DeviceInfo {
         id: format!("replay:{}", path.display()),

@@ -6,6 +6,7 @@ use tera::{Context, Delimiters, ErrorKind, Tera};
 use crate::domain::family::Family;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::variant::{Params, Variant, VariantHash, show_params};
+use crate::error::{Error, Result, error};
 use crate::secrets;
 
 /// A template with the values that it is rendered with.
@@ -20,8 +21,8 @@ pub struct Template {
 
 impl Template {
     /// Returns the template of `family` with the values of a configuration.
-    pub fn new(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Self, String> {
-        let values = family.template_values(specialization, dtype, params).map_err(|error| error.to_string())?;
+    pub fn new(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Self> {
+        let values = family.template_values(specialization, dtype, params).map_err(Error::new)?;
         let numbers = values.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         Ok(Self { name: family.name.clone(), text: family.template.clone(), numbers, dtype: dtype.name().to_owned() })
     }
@@ -37,9 +38,9 @@ pub struct TemplateError {
     pub message: String,
 }
 
-impl From<String> for TemplateError {
-    fn from(message: String) -> Self {
-        Self { line: None, message }
+impl From<Error> for TemplateError {
+    fn from(error: Error) -> Self {
+        Self { line: None, message: error.to_string() }
     }
 }
 
@@ -59,25 +60,19 @@ pub fn expand(template: &Template) -> Result<String, TemplateError> {
 
 /// Renders a variant in this process, without limits: for tests, and for templates that are known to end. All other
 /// templates go to a [`Renderer`](super::renderer::Renderer).
-pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
-    let body = expand(&Template::new(family, specialization, dtype, params)?)
-        .map_err(|error| explain(family, &error.to_string()))?;
+pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant> {
+    let body =
+        expand(&Template::new(family, specialization, dtype, params)?).map_err(|error| explain(family, &error))?;
     variant(family, specialization, dtype, params, &body)
 }
 
 /// Returns the error for a template that does not render, with its family.
-pub fn explain(family: &Family, problem: &str) -> String {
-    format!("family `{}`: its template does not render: {problem}", family.name)
+pub fn explain(family: &Family, problem: &TemplateError) -> Error {
+    error!("family `{}`: its template does not render: {problem}", family.name)
 }
 
 /// Makes the variant whose template has expanded to `body`.
-pub fn variant(
-    family: &Family,
-    specialization: &Dims,
-    dtype: Dtype,
-    params: &Params,
-    body: &str,
-) -> Result<Variant, String> {
+pub fn variant(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params, body: &str) -> Result<Variant> {
     let named = family.named_constants(specialization);
     let constants = named.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
     let source = format!(
@@ -88,7 +83,9 @@ pub fn variant(
     );
     // A source is kept, committed and shown unchanged, so secrets in it cannot be masked.
     if secrets::found_in(&source) {
-        return Err(format!("family `{}`: its source contains a secret from the environment: remove it", family.name));
+        return Err(
+            error!("family `{}`: its source contains a secret from the environment", family.name).hint("remove it")
+        );
     }
     Ok(Variant { family: family.name.clone(), params: params.clone(), hash: VariantHash::of(&source), source })
 }
@@ -144,7 +141,7 @@ mod tests {
         args = ["q", "o"]
     "#;
 
-    fn rendered(template: &str) -> Result<String, String> {
+    fn rendered(template: &str) -> Result<String> {
         let family = Family::parse(MANIFEST, template.to_owned()).unwrap();
         let constants = [("D".to_owned(), 64)].into_iter().collect();
         render(&family, &constants, Dtype::F16, &family.defaults()).map(|variant| variant.source)
@@ -166,10 +163,10 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_bound_is_an_error_that_names_the_family() {
-        let error = rendered("constexpr int X = <$ X $>;").unwrap_err();
+        let error = rendered("constexpr int X = <$ X $>;").unwrap_err().to_string();
         assert!(error.starts_with("family `copy`: its template does not render:") && error.contains('X'), "{error}");
         // A derived value that depends on the launch, and not on the source, is not bound either.
-        assert!(rendered("<$ TILES $>").unwrap_err().contains("TILES"));
+        assert!(rendered("<$ TILES $>").unwrap_err().to_string().contains("TILES"));
         assert!(rendered("<% if %>").is_err());
     }
 }

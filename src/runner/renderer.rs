@@ -19,6 +19,7 @@ use super::{child, frames};
 use crate::domain::family::Family;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::variant::{Params, Variant};
+use crate::error::{Result, error};
 
 /// The limits of rendering, generous enough for a busy machine: rendering only fills in values and copies text.
 const LIMITS: Limits = Limits {
@@ -64,7 +65,7 @@ pub fn serve() -> anyhow::Result<()> {
         let text = render::expand(&template).and_then(|text| match text.len() <= MAX_SOURCE_BYTES {
             true => Ok(text),
             false => {
-                Err(format!("its source has more than {} MiB, the limit for a source", MAX_SOURCE_BYTES >> 20).into())
+                Err(error!("its source has more than {} MiB, the limit for a source", MAX_SOURCE_BYTES >> 20).into())
             }
         });
         frames::write(&mut out, &Reply(text))?;
@@ -80,16 +81,10 @@ impl Renderer {
 
     /// Renders the variant of `family` at `params`, with `specialization` as compile-time constants. Blocks for some
     /// milliseconds, at most 5 s.
-    pub fn render(
-        &self,
-        family: &Family,
-        specialization: &Dims,
-        dtype: Dtype,
-        params: &Params,
-    ) -> Result<Variant, String> {
-        self.expanded(family, specialization, dtype, params)
-            .map_err(|error| render::explain(family, &error.to_string()))
-            .and_then(|body| render::variant(family, specialization, dtype, params, &body))
+    pub fn render(&self, family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant> {
+        let body =
+            self.expanded(family, specialization, dtype, params).map_err(|error| render::explain(family, &error))?;
+        render::variant(family, specialization, dtype, params, &body)
     }
 
     /// Expands the template of `family` alone. The error has the line.
@@ -116,10 +111,10 @@ impl Renderer {
     }
 }
 
-fn start(exe: &Path) -> Result<Subprocess, String> {
+fn start(exe: &Path) -> Result<Subprocess> {
     let arguments = |command: &mut Command| {
         command.arg("renderer");
     };
     Subprocess::start("the renderer", exe, arguments, LIMITS)
-        .map_err(|error| format!("the process that renders templates cannot be started: {error}"))
+        .map_err(|error| error!("the process that renders templates cannot be started: {error}"))
 }

@@ -22,6 +22,7 @@ use crate::domain::measuring::Measuring;
 use crate::domain::op::Dims;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, Result, error};
 
 /// The most hidden shapes. The virtual GPU executes each several times, with other orders of blocks and warps.
 const MAX_HIDDEN: usize = 3;
@@ -80,11 +81,11 @@ impl Sanitized {
 impl Subject<'_> {
     /// Fills in its plan on the virtual GPU `device`, with that of a scaled case if the case itself is too much work
     /// for a CPU. The error says why it cannot be executed there.
-    pub(super) fn planned(&self, device: &DeviceInfo, measuring: Measuring) -> Result<CaseRequest, String> {
+    pub(super) fn planned(&self, device: &DeviceInfo, measuring: Measuring) -> Result<CaseRequest> {
         let Subject { family, params, workload, case, .. } = *self;
         let planned = planning::of_case(family, params, case, workload, device, measuring.model_flop)?;
         if planned.scaled.is_none() && workload.op.executed_flop(&case.dims) > measuring.model_flop {
-            return Err(format!("case {} is too much work for a CPU, and the kernel takes no smaller one", case.name));
+            return Err(error!("case {} is too much work for a CPU, and the kernel takes no smaller one", case.name));
         }
         Ok(planned)
     }
@@ -92,19 +93,15 @@ impl Subject<'_> {
 
 /// Starts a worker with a virtual GPU of the same architecture as `device`. The error says in one sentence why there is
 /// none.
-pub(super) async fn virtual_worker(
-    exe: PathBuf,
-    device: &DeviceInfo,
-    timeouts: StepTimeouts,
-) -> Result<Worker, String> {
+pub(super) async fn virtual_worker(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Worker> {
     let choice = DeviceChoice::virtual_of(&device.arch)
-        .ok_or_else(|| format!("there is no virtual GPU of the architecture {}", device.arch))?;
-    Worker::start(exe, &choice, timeouts).await.map_err(|error| error.to_string())
+        .ok_or_else(|| error!("there is no virtual GPU of the architecture {}", device.arch))?;
+    Worker::start(exe, &choice, timeouts).await.map_err(Error::new)
 }
 
 impl Sanitizer {
     /// Starts a virtual GPU of the same architecture. The error says in one sentence why there is none.
-    pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self, String> {
+    pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self> {
         Ok(Self { worker: virtual_worker(exe, device, timeouts).await?, compiler: None, known: HashMap::new() })
     }
 
@@ -129,7 +126,7 @@ impl Sanitizer {
         let lined = self.lined(variant).await;
         let subject = Subject { artifact: lined.as_ref().unwrap_or(subject.artifact), ..subject };
         let sanitized = match self.request(subject, measuring, seed) {
-            Err(reason) => Sanitized::Skipped(reason),
+            Err(reason) => Sanitized::Skipped(reason.into()),
             Ok(request) => {
                 let on = request.case.case.dims.clone();
                 match self.worker.accept(request).await {
@@ -149,7 +146,7 @@ impl Sanitizer {
         tokio::task::spawn_blocking(move || compiler.compile_with_lines(&variant).ok()).await.ok()?
     }
 
-    fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<AcceptanceRequest, String> {
+    fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<AcceptanceRequest> {
         let Subject { family, params, artifact, workload, .. } = subject;
         let device = self.worker.info();
         let planned = subject.planned(device, measuring)?;

@@ -18,6 +18,7 @@ use super::toolchain;
 use crate::domain::artifact::Artifact;
 use crate::domain::variant::Variant;
 use crate::environment;
+use crate::error::{Error, Result, error};
 
 /// How long `nvdisasm` may take. It takes under a second for the kernels that optloop ships.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,7 +49,7 @@ impl Lines {
     const ALL: Self = Self { first: 1, last: u32::MAX };
 
     /// Parses one line, a range such as `40..52`, or `..` for all.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self> {
         let number = |text: &str, open: u32| if text.is_empty() { Some(open) } else { text.parse().ok() };
         let range = match text.split_once("..") {
             Some((first, last)) => number(first, 1).zip(number(last, u32::MAX)),
@@ -56,7 +57,7 @@ impl Lines {
         };
         let lines = range.map(|(first, last)| Self { first, last }).filter(|lines| lines.first <= lines.last);
         lines.ok_or_else(|| {
-            format!("`{text}` names no lines: write a line of the source or a range, such as 40 or 40..52")
+            error!("`{text}` names no lines").hint("write a line of the source or a range, such as 40 or 40..52")
         })
     }
 
@@ -67,16 +68,16 @@ impl Lines {
 
 /// Compiles a variant again with the lines of its source, and returns the machine code that comes from some of them, below these
 /// lines. The error says in one sentence why there is none.
-pub async fn of_variant(compiler: Compiler, variant: Variant, lines: Lines) -> Result<String, String> {
+pub async fn of_variant(compiler: Compiler, variant: Variant, lines: Lines) -> Result<String> {
     let exe = compiler.exe().ok_or("a recording has no machine code")?.to_owned();
     let source = variant.source.clone();
     let compiled = tokio::task::spawn_blocking(move || compiler.compile_with_lines(&variant)).await;
-    let compiled = compiled.map_err(|error| format!("it cannot be compiled in the background: {error}"))?;
-    let artifact = compiled.map_err(|error| format!("it does not compile: {error}"))?;
+    let compiled = compiled.map_err(|error| error!("it cannot be compiled in the background: {error}"))?;
+    let artifact = compiled.map_err(|error| error!("it does not compile: {error}"))?;
     let instructions = disassembled(exe, &artifact).await?;
     let chosen: Vec<&Instruction> = instructions.iter().filter(|one| lines.hold(one)).collect();
     match &chosen[..] {
-        [] => Err("no instruction comes from these lines of the source".to_owned()),
+        [] => Err(Error::new("no instruction comes from these lines of the source")),
         chosen => Ok(listing(chosen, &source.lines().collect::<Vec<_>>())),
     }
 }
@@ -102,40 +103,40 @@ fn listing(instructions: &[&Instruction], source: &[&str]) -> String {
 }
 
 /// Disassembles a variant that was compiled with its lines. `exe` is optloop's executable.
-async fn disassembled(exe: PathBuf, artifact: &Artifact) -> Result<Vec<Instruction>, String> {
+async fn disassembled(exe: PathBuf, artifact: &Artifact) -> Result<Vec<Instruction>> {
     let nvdisasm = toolchain::tool("nvdisasm")
         .ok_or("nvdisasm is not installed, or not in PATH: it is a part of NVIDIA's CUDA toolkit")?;
-    let folder = tempfile::tempdir().map_err(|error| format!("nvdisasm has no temporary folder: {error}"))?;
+    let folder = tempfile::tempdir().map_err(|error| error!("nvdisasm has no temporary folder: {error}"))?;
     if artifact.cubin.starts_with(artifact.ptx.as_bytes()) {
-        return Err("its kernel came as PTX, which only the driver of a device compiles to machine code".to_owned());
+        return Err(Error::new("its kernel came as PTX, which only the driver of a device compiles to machine code"));
     }
     let cubin = folder.path().join("variant.cubin");
-    std::fs::write(&cubin, &artifact.cubin).map_err(|error| format!("nvdisasm's input cannot be written: {error}"))?;
+    std::fs::write(&cubin, &artifact.cubin).map_err(|error| error!("nvdisasm's input cannot be written: {error}"))?;
     let _running = activity::begin("nvdisasm", None);
     let mut command = Command::new(exe);
     // Under a guard, it does not outlive optloop.
     command.args(["guard", "--"]).arg(nvdisasm).arg("--print-line-info").arg(&cubin);
     environment::limit(command.as_std_mut());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let child = command.spawn().map_err(|error| format!("nvdisasm's guard cannot be run: {error}"))?;
+    let child = command.spawn().map_err(|error| error!("nvdisasm's guard cannot be run: {error}"))?;
     let output = wait(child).await?;
     match parse(&String::from_utf8_lossy(&output.stdout)) {
         none if none.is_empty() => {
-            Err(format!("nvdisasm printed no instructions: {}", child::last_line_blocking(&output.stderr[..])))
+            Err(error!("nvdisasm printed no instructions: {}", child::last_line_blocking(&output.stderr[..])))
         }
         instructions => Ok(instructions),
     }
 }
 
 /// Waits for the output. The guard lives as long as its standard input.
-async fn wait(mut child: tokio::process::Child) -> Result<std::process::Output, String> {
+async fn wait(mut child: tokio::process::Child) -> Result<std::process::Output> {
     let input = child.stdin.take();
     let output = timeout(TIMEOUT, child.wait_with_output()).await;
     drop(input);
     match output {
         Ok(Ok(output)) => Ok(output),
-        Ok(Err(error)) => Err(format!("nvdisasm's output cannot be read: {error}")),
-        Err(_) => Err(format!("nvdisasm took over {}", humantime::format_duration(TIMEOUT))),
+        Ok(Err(error)) => Err(error!("nvdisasm's output cannot be read: {error}")),
+        Err(_) => Err(error!("nvdisasm took over {}", humantime::format_duration(TIMEOUT))),
     }
 }
 

@@ -10,6 +10,7 @@ mod tests;
 
 use self::scanner::{Directive, Scanner};
 use super::headers::{FOLDERS, HEADERS, is_allowed};
+use crate::error::{Error, Result, error};
 
 /// Directives that read no file. All others are refused, except `#include` of an allowed header.
 const DIRECTIVES: [&str; 15] = [
@@ -24,7 +25,7 @@ const WORDS: [&str; 3] = ["__has_embed", "__has_include", "__has_include_next"];
 const CLOCKS: [&str; 6] = ["%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_hi", "%globaltimer_lo"];
 
 /// Checks a source. The error has the form of a compiler's.
-pub fn check_source(source: &str) -> Result<(), String> {
+pub fn check_source(source: &str) -> Result<()> {
     // Most compilers treat `\r\n` as a line's end; they disagree on `\r` alone.
     let source = source.replace("\r\n", "\n");
     check_characters(&source)?;
@@ -36,7 +37,7 @@ pub fn check_source(source: &str) -> Result<(), String> {
 }
 
 /// Checks the PTX of a source.
-pub fn check_ptx(ptx: &str) -> Result<(), String> {
+pub fn check_ptx(ptx: &str) -> Result<()> {
     let clock = ptx.match_indices('%').find_map(|(at, _)| {
         let rest = &ptx[at + 1..];
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());
@@ -45,12 +46,12 @@ pub fn check_ptx(ptx: &str) -> Result<(), String> {
     });
     match clock {
         None => Ok(()),
-        Some(clock) => Err(format!("error: it reads the clock {clock}, which kernels must not do")),
+        Some(clock) => Err(error!("error: it reads the clock {clock}, which kernels must not do")),
     }
 }
 
 /// Refuses characters that compilers may replace or skip before they look for directives.
-fn check_characters(source: &str) -> Result<(), String> {
+fn check_characters(source: &str) -> Result<()> {
     for (line, text) in (1..).zip(source.split('\n')) {
         if let Some(control) = text.chars().find(|c| c.is_control() && *c != '\t') {
             return Err(refusal(line, &format!("the control character U+{:04X}", control as u32)));
@@ -66,11 +67,11 @@ fn check_characters(source: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_word(line: usize, word: &str) -> Result<(), String> {
+fn check_word(line: usize, word: &str) -> Result<()> {
     if WORDS.contains(&word) { Err(refusal(line, &format!("`{word}`"))) } else { Ok(()) }
 }
 
-fn check_directive(directive: &Directive) -> Result<(), String> {
+fn check_directive(directive: &Directive) -> Result<()> {
     let Directive { line, name, rest } = directive;
     match name.as_str() {
         "include" => check_include(*line, rest.trim()),
@@ -81,7 +82,7 @@ fn check_directive(directive: &Directive) -> Result<(), String> {
     }
 }
 
-fn check_include(line: usize, operand: &str) -> Result<(), String> {
+fn check_include(line: usize, operand: &str) -> Result<()> {
     let quoted = operand.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let header = quoted.or_else(|| operand.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')));
     let Some(header) = header else {
@@ -91,13 +92,13 @@ fn check_include(line: usize, operand: &str) -> Result<(), String> {
         return Ok(());
     }
     let known = HEADERS.iter().map(|header| header.name).collect::<Vec<_>>().join(", ");
-    Err(format!(
+    Err(error!(
         "variant.cu({line}): error: source rules: `{header}` is not one of the headers that a kernel may include: \
          {known}, and those in {}",
         FOLDERS.join(", ")
     ))
 }
 
-fn refusal(line: usize, what: &str) -> String {
-    format!("variant.cu({line}): error: source rules: {what} is not allowed in a kernel")
+fn refusal(line: usize, what: &str) -> Error {
+    error!("variant.cu({line}): error: source rules: {what} is not allowed in a kernel")
 }

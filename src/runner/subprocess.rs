@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::frames::{FrameError, Message};
 use super::{child, frames};
 use crate::environment;
+use crate::error::{Error, Result, error};
 
 /// A running child process.
 pub struct Subprocess {
@@ -64,13 +65,13 @@ impl Subprocess {
     }
 
     /// Waits for the first message, which the process sends when it is ready.
-    pub fn wait_until_ready<T: Message + DeserializeOwned>(&mut self) -> Result<T, String> {
+    pub fn wait_until_ready<T: Message + DeserializeOwned>(&mut self) -> Result<T> {
         let read = self.in_time(|_, output| frames::read(output))?;
         self.answer(read)
     }
 
     /// Sends a request and waits for the answer.
-    pub fn ask<T: Message + DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T, String> {
+    pub fn ask<T: Message + DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T> {
         let read = self.in_time(|input, output| {
             frames::write(input, request)?;
             frames::read(output)
@@ -84,7 +85,7 @@ impl Subprocess {
         &mut self,
         requests: impl Iterator<Item = Q>,
         mut take: impl FnMut(A) -> Option<T>,
-    ) -> Result<T, String> {
+    ) -> Result<T> {
         let read = self.in_time(|input, output| -> Result<Option<T>, FrameError> {
             for request in requests {
                 frames::write(input, &request)?;
@@ -99,21 +100,21 @@ impl Subprocess {
         self.answer(read)
     }
 
-    fn answer<T>(&mut self, read: Result<Option<T>, FrameError>) -> Result<T, String> {
+    fn answer<T>(&mut self, read: Result<Option<T>, FrameError>) -> Result<T> {
         match read {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) | Err(FrameError::Truncated { .. } | FrameError::Io(_)) => Err(self.how_it_ended()),
             Err(error) => {
                 // The process may keep writing and then never end by itself.
                 let _ = self.child.kill();
-                Err(format!("{} sent invalid data: {error}", self.name))
+                Err(error!("{} sent invalid data: {error}", self.name))
             }
         }
     }
 
     /// Runs `exchange` on the process's pipes, and kills the process if that exceeds the time limit. Its pipes then
     /// end, even if data is left in them.
-    fn in_time<T>(&mut self, exchange: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T, String> {
+    fn in_time<T>(&mut self, exchange: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T> {
         let (done, watched) = mpsc::channel::<()>();
         let Limits { timeout, timeout_source, .. } = self.limits;
         let child = &mut self.child;
@@ -131,7 +132,7 @@ impl Subprocess {
             match watchdog.join() {
                 Ok(true) => {
                     let time = humantime::format_duration(timeout);
-                    Err(format!("{} took over {time} ({timeout_source})", self.name))
+                    Err(error!("{} took over {time} ({timeout_source})", self.name))
                 }
                 _ => Ok(result),
             }
@@ -139,10 +140,10 @@ impl Subprocess {
     }
 
     /// Returns how a process that has closed its output ended.
-    fn how_it_ended(&mut self) -> String {
+    fn how_it_ended(&mut self) -> Error {
         let status = match self.child.wait() {
             Ok(status) => status,
-            Err(error) => return format!("{} ended, and its status cannot be read: {error}", self.name),
+            Err(error) => return error!("{} ended, and its status cannot be read: {error}", self.name),
         };
         let line = self.last_line.take().and_then(|line| line.join().ok()).unwrap_or_default();
         let said = if line.is_empty() { String::new() } else { format!("; its last message: {line}") };
@@ -150,7 +151,7 @@ impl Subprocess {
             let gb = bytes as f64 / 1e9;
             format!("; it may have {gb:.2} GB of memory ({source})")
         });
-        format!("{} ended ({status}){}{said}", self.name, limit.unwrap_or_default())
+        error!("{} ended ({status}){}{said}", self.name, limit.unwrap_or_default())
     }
 }
 

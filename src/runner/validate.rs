@@ -23,6 +23,7 @@ use super::outputs::{Output, Outputs, Refusal};
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed};
 use crate::domain::workload::Tolerance;
+use crate::error::Result;
 
 /// The expected output for given inputs: the oracle's answer for all rows, or for a random sample if all rows would be
 /// too much work.
@@ -94,7 +95,7 @@ impl Expectation {
         inputs: &[Vec<f32>],
         oracle_flop: f64,
         seed: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         Self::of_part(Part::All, (op, dims, dtype), inputs, oracle_flop, seed)
     }
 
@@ -105,7 +106,7 @@ impl Expectation {
         inputs: &[Vec<f32>],
         oracle_flop: f64,
         seed: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let (least, most_elements) = match part {
             Part::All => (MIN_ROWS, usize::MAX),
             Part::Sample => (MIN_ROWS, SOME_ELEMENTS),
@@ -124,7 +125,7 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
         probed: &Probed,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let rows = SampledRows { oracle_flop, least: MIN_ROWS, most_elements: usize::MAX, seed };
         Ok(Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, rows, probed)? })
     }
@@ -136,7 +137,7 @@ impl Expectation {
         inputs: &[Vec<f32>],
         SampledRows { oracle_flop, least, most_elements, seed }: SampledRows,
         probed: &Probed,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let outputs = Outputs::of(op, dims, dtype);
         let mut rows = probed.rows.clone();
         for output in outputs.iter() {

@@ -203,7 +203,7 @@ impl Session<'_> {
             *drawn = next.map(|next| draw(process, next));
             self.tell_left_out(&case.name, &backends, told);
             let found = fastest(process, case, &backends, &setup.options.measuring.baseline()).await;
-            process.release().await.and(found).map_err(Error::from)
+            process.release().await.and(found)
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);
         // The other half is for the search, even if a backend hangs.
@@ -217,9 +217,9 @@ impl Session<'_> {
         }
         for Backend { name, ready } in backends {
             if let Err(reason) = ready
-                && told.insert((name.clone(), reason.clone()))
+                && told.insert((name.clone(), reason.to_string()))
             {
-                self.observer.event(&Event::BackendLeftOut { case, backend: name, reason });
+                self.observer.event(&Event::BackendLeftOut { case, backend: name, reason: &reason.to_string() });
             }
         }
     }

@@ -38,7 +38,7 @@ use crate::runner::renderer::Renderer;
 pub(super) struct Compiled {
     pub proposal: Proposal,
     /// What to ask of the device, or the reason why the launch plan cannot be filled in.
-    pub cases: Result<Vec<CaseRequest>, String>,
+    pub cases: Result<Vec<CaseRequest>, Error>,
     pub artifact: Result<Artifact, CompileError>,
     /// Whether it runs even without prospects.
     pub is_control: bool,
@@ -346,7 +346,7 @@ fn rendered(
         Ok(variant) => (variant, Ok(())),
         Err(log) => {
             let (family, params) = (family.name.clone(), params.clone());
-            (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, Err(log.into()))
+            (Variant { family, params, hash: VariantHash::of(&log.to_string()), source: String::new() }, Err(log))
         }
     }
 }

@@ -107,7 +107,7 @@ impl Session<'_> {
         let time_ns = |call: &ProfiledCall| Some(self.state.case(&call.case.name)?.program()?.timing.median_ns);
         let times_ns: Option<Vec<f64>> = calls.iter().map(time_ns).collect();
         let longest_ns = times_ns.map(|times_ns| times_ns.into_iter().fold(0.0, f64::max));
-        self.profiler.count_baselines(program, calls, cold, longest_ns).await.map_err(Error::from)
+        self.profiler.count_baselines(program, calls, cold, longest_ns).await
     }
 
     /// Returns the request to execute a variant's plan on a case.
@@ -133,6 +133,6 @@ impl Session<'_> {
     async fn count(&mut self, due: &OnCase) -> anyhow::Result<Result<Counters, Error>> {
         let request = self.launch_request(due, "profile").await?;
         let time_ns = self.state.history().iteration(due.iteration).and_then(|finished| finished.time_ns(&due.case));
-        Ok(self.profiler.count(&request, time_ns).await.map_err(Error::from))
+        Ok(self.profiler.count(&request, time_ns).await)
     }
 }

@@ -20,11 +20,11 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// name.
 pub(super) fn json_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     // Opening a pipe would wait for its other end.
-    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
+    if !std::fs::metadata(path).map_err(Error::new)?.is_file() {
         return Err(Error::new("it is not a file"));
     }
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let bytes = at_most(file, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
+    let file = File::open(path).map_err(Error::new)?;
+    let bytes = at_most(file, MAX_FILE_BYTES).map_err(Error::new)?;
     let bytes = bytes.ok_or_else(|| error!("it is larger than the limit of {} MiB", MAX_FILE_BYTES >> 20))?;
     let is_gzip = bytes.starts_with(&GZIP);
     if !is_gzip && path.extension().is_some_and(|extension| extension == "gz") {

@@ -56,7 +56,7 @@ impl Cache {
         let known = names.iter().map(values).collect::<Result<Vec<_>, _>>()?;
         let mut rows = Vec::with_capacity(self.cache.len());
         for (key, entry) in self.cache {
-            rows.push(row(&names, entry).map_err(|problem| error!("configuration `{key}`: {problem}"))?);
+            rows.push(row(&names, entry).map_err(|problem| problem.within(format_args!("configuration `{key}`")))?);
         }
         let space = RecordedSpace::of_rows(name.to_owned(), names, Some(known), rows)?;
         Ok(RecordedSpace { kernel: self.kernel_name, device: self.device_name, ..space })

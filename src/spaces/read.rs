@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> Result<RecordedSpace, Error> {
 /// Like [`read`]. Also returns the BLAKE3 hash of the JSON, which stays the same if the file is compressed.
 pub fn read_with_hash(path: &Path) -> Result<(RecordedSpace, blake3::Hash), Error> {
     let read = json_bytes(path).and_then(|bytes| Ok((parse(&name_of(path), &bytes)?, blake3::hash(&bytes))));
-    read.map_err(|problem| error!("{}: {problem}", path.display()))
+    read.map_err(|problem| problem.within(path.display()))
 }
 
 /// Parses the JSON text of a recorded space. The error is one sentence.

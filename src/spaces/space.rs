@@ -117,7 +117,8 @@ impl RecordedSpace {
         let columns = known.unwrap_or_else(|| (0..names.len()).map(found).collect());
         let mut parameters = Vec::new();
         for (name, values) in names.into_iter().zip(columns) {
-            let values = scalar::in_order(values).map_err(|problem| error!("parameter `{name}`: {problem}"))?;
+            let values =
+                scalar::in_order(values).map_err(|problem| problem.within(format_args!("parameter `{name}`")))?;
             parameters.push(Parameter { name, values });
         }
         let places: Vec<_> = parameters.iter().map(|parameter| scalar::places(&parameter.values)).collect();

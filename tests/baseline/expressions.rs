@@ -7,6 +7,7 @@ use std::time::Duration;
 use optloop::domain::compute::Compute;
 use optloop::domain::op::Dtype;
 use optloop::domain::workload::Workload;
+use optloop::error::Error;
 use optloop::ops;
 use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, PendingInputs, Ready, Settings, fastest};
 
@@ -79,12 +80,13 @@ fn shown(backends: &[Backend]) -> String {
     backends.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn without_path(reason: &str) -> String {
+fn without_path(reason: &Error) -> String {
+    let reason = reason.to_string();
     match reason.split_once(" is not installed for /") {
         Some((what, path)) if path.contains("python") && !path.contains(' ') => {
             format!("{what} is not installed for PYTHON")
         }
-        _ => reason.to_owned(),
+        _ => reason,
     }
 }
 

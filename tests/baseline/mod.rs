@@ -16,6 +16,7 @@ use optloop::domain::record::Baseline;
 use optloop::domain::regime::Regime;
 use optloop::domain::sampling::Sampling;
 use optloop::domain::workload::Case;
+use optloop::error::Result;
 use optloop::ops;
 use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Method, PendingInputs, Ready, fastest};
 use optloop::runner::confine::Reach;
@@ -58,7 +59,7 @@ impl Project {
         }
     }
 
-    async fn start(&self, fault: &str) -> Result<BaselineProcess, String> {
+    async fn start(&self, fault: &str) -> Result<BaselineProcess> {
         self.program(&["sh", "fake.sh", fault]).start().await
     }
 
@@ -79,7 +80,7 @@ fn one_key() -> Case {
     Case { name: "one-key".into(), dims, regime: Regime::Warm }
 }
 
-async fn prepare(process: &mut BaselineProcess) -> Result<Vec<Backend>, String> {
+async fn prepare(process: &mut BaselineProcess) -> Result<Vec<Backend>> {
     process.prepare(attention(), Dtype::F16, &one_key(), 50 << 20, 1).await
 }
 
@@ -202,7 +203,7 @@ async fn a_backend_that_fails_later_does_not_affect_the_others() {
 async fn without_a_backend_that_runs_there_is_a_reason() {
     let project = Project::new();
     let mut process = ready(&project, "").await;
-    let broken = [Backend { name: "broken".to_owned(), ready: Err("its scores would take 32 GiB".to_owned()) }];
+    let broken = [Backend { name: "broken".to_owned(), ready: Err("its scores would take 32 GiB".into()) }];
     let reason = fastest(&mut process, &one_key(), &broken, &samples(20)).await.unwrap_err();
     insta::assert_snapshot!(reason, @"broken: its scores would take 32 GiB");
     insta::assert_snapshot!(fastest(&mut process, &one_key(), &[], &samples(20)).await.unwrap_err(), @"it has no backend");
@@ -229,7 +230,7 @@ async fn invalid_times_are_refused() {
         ("nan", "it sent invalid data: expected value at line 1 column 17"),
     ] {
         let mut process = ready(&project, fault).await;
-        assert_eq!(process.sample("quick", 1).await.unwrap_err(), said);
+        assert_eq!(process.sample("quick", 1).await.unwrap_err(), said.into());
     }
     let mut process = ready(&project, "few").await;
     insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"`quick` returned 1 instead of 10 samples");

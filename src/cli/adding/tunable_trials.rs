@@ -22,7 +22,7 @@ struct OtherValue<'a> {
     tunable: &'a Tunable,
     value: i64,
     /// The PTX, or why it does not compile. None where a constraint excludes the value.
-    result: Option<Result<String, String>>,
+    result: Option<Result<String, Error>>,
 }
 
 /// What became of each value of each tunable.
@@ -80,8 +80,8 @@ impl TunableTrials {
                 let is_valid = space.contains(&params).unwrap_or(false);
                 let result =
                     is_valid.then(|| match never_launches(workload, family, (&tunable.name, value), &device) {
-                        Some(problem) => Err(problem),
-                        None => ptx(&params).map_err(String::from),
+                        Some(problem) => Err(Error::new(problem)),
+                        None => ptx(&params),
                     });
                 OtherValue { tunable, value, result }
             })
@@ -96,7 +96,7 @@ impl TunableTrials {
             let before = refused.len();
             for OtherValue { value, result, .. } in own() {
                 let problem = match result {
-                    Some(Err(problem)) => problem.lines().next().unwrap_or_default().to_owned(),
+                    Some(Err(problem)) => problem.to_string().lines().next().unwrap_or_default().to_owned(),
                     Some(Ok(ptx)) if !is_launched => {
                         let code = code_without(ptx, name);
                         match known.iter().find(|(_, other)| *other == code) {

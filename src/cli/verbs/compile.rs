@@ -80,7 +80,7 @@ struct Selected {
 /// A compiled configuration, with its result.
 struct Row {
     selected: SelectedVariant,
-    result: Result<Artifact, String>,
+    result: Result<Artifact, Error>,
 }
 
 /// Compiles in parallel and prints what each kernel uses. Fails if a variant does not compile.
@@ -127,10 +127,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let running = activity::begin(format!("compiling {}", counted(variants.len(), "variant")), None);
     let rows: Vec<Row> = variants
         .into_par_iter()
-        .map(|selected| Row {
-            result: compiler.compile(&selected.variant).map_err(|error| error.to_string()),
-            selected,
-        })
+        .map(|selected| Row { result: compiler.compile(&selected.variant).map_err(Error::new), selected })
         .map(Row::with_every_kernel)
         .collect();
     drop(running);
@@ -222,9 +219,7 @@ impl Row {
         let result = result.and_then(|artifact| {
             let has = |name: &String| artifact.kernels.iter().any(|kernel| &kernel.name == name);
             match selected.launched.keys().find(|name| !has(name)) {
-                Some(name) => {
-                    Err(error!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source").into())
-                }
+                Some(name) => Err(error!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source")),
                 None => Ok(artifact),
             }
         });
@@ -269,7 +264,7 @@ impl Row {
     fn write_json(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let (kernels, error) = match &self.result {
             Ok(artifact) => (artifact.kernels.as_slice(), None),
-            Err(error) => (&[][..], Some(error)),
+            Err(error) => (&[][..], Some(error.to_string())),
         };
         let object = serde_json::json!({
             "case": self.selected.case,

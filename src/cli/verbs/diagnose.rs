@@ -227,7 +227,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         floor_us: floor.ns / 1e3,
         floor_limiter: floor.limiter.name(),
         findings,
-        no_counters: profile.err(),
+        no_counters: profile.err().map(String::from),
         kernels,
         parts: evaluated::parts(Sources { ablations: &ablations, profile: counts.as_ref() }, None),
         counters: None,

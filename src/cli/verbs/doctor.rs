@@ -269,7 +269,7 @@ async fn hardware_counters(
     });
     let answered = match made {
         Ok((profiler, compiler)) => profiler.check(&compiler).await,
-        Err(error) => Err(format!("{error:#}")),
+        Err(error) => Err(error!("{error:#}")),
     };
     answered.map_or_else(|reason| Missing(format!("{reason}. Diagnoses do without")), Here)
 }

@@ -1,5 +1,6 @@
 //! `optloop import`: makes a family, a workload and an op of a file of another tool.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -121,8 +122,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
             let config = Config::load(project.root()).map_err(usage)?;
             args.tuning(args.run_script(&config, project)?, notes)
         }
-        Some("json") => match kind(&text).map_err(|problem| about(file, &problem.to_string()))? {
-            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem.to_string()))?, notes),
+        Some("json") => match kind(&text).map_err(|problem| about(file, problem))? {
+            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, problem))?, notes),
             Kind::Definition => args.definition(&text),
         },
         _ => Err(about(
@@ -192,7 +193,7 @@ fn kind(text: &str) -> Result<Kind, Error> {
     }
 }
 
-fn about(file: &Path, problem: &str) -> anyhow::Error {
+fn about(file: &Path, problem: impl Display) -> anyhow::Error {
     usage_sentence(format!("{}: {problem}", shown(file)))
 }
 
@@ -203,7 +204,10 @@ impl Args {
         let has_kernel = self.kernel_file.is_some() || self.given.kernel.is_some() || !self.given.grid.is_empty();
         if has_oracle || has_kernel || self.given.torch.is_some() {
             let why = "its module is the oracle and the baseline, and it has no kernel";
-            return Err(about(&self.file, &format!("{why}: leave out --oracle, --torch, --kernel-file and --grid")));
+            return Err(about(
+                &self.file,
+                format_args!("{why}: leave out --oracle, --torch, --kernel-file and --grid"),
+            ));
         }
         self.admit_program(&config, project, "to call its functions on small tensors")?;
         let contents: Vec<&str> = self.given.contents.iter().map(|(name, _)| name.as_str()).collect();
@@ -211,9 +215,7 @@ impl Args {
             let _running = activity::begin("examining the module", None);
             examined_problem(&self.file, &contents, &config.baseline.python)
         };
-        let read = told
-            .and_then(|json| problem(&json).map_err(String::from))
-            .map_err(|problem| about(&self.file, &problem))?;
+        let read = told.and_then(|json| problem(&json)).map_err(|problem| about(&self.file, problem))?;
         // Files of benchmarks say all that they do in their names.
         let stem = shortened(&problem_name(&self.file));
         let name = name(self.given.name.as_deref(), &format!("{stem}.py"))?;
@@ -243,8 +245,7 @@ impl Args {
             let _running = activity::begin("running the script up to its call of tune_kernel", None);
             recorded_call(&self.file, &self.arguments, self.given.kernel.as_deref(), python)
         };
-        let call = call.map_err(|problem| about(&self.file, &problem))?;
-        script(&call).map_err(|problem| about(&self.file, &problem.to_string()))
+        call.and_then(|call| script(&call)).map_err(|problem| about(&self.file, problem))
     }
 
     /// Returns what the user says beside the file, with the shapes in the annotations of the oracle.
@@ -285,7 +286,7 @@ impl Args {
     /// Understands a definition of flashinfer-bench with its workloads and a kernel.
     fn definition(&self, text: &str) -> anyhow::Result<Understood> {
         let file = shown(&self.file);
-        let definition = definition(text).map_err(|problem| about(&self.file, &problem.to_string()))?;
+        let definition = definition(text).map_err(|problem| about(&self.file, problem))?;
         let Some(path) = &self.kernel_file else {
             return Err(about(
                 &self.file,
@@ -293,7 +294,7 @@ impl Args {
             ));
         };
         let cases = match &self.workloads {
-            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, &problem.to_string()))?,
+            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, problem))?,
             None => Vec::new(),
         };
         let (source, kernel) = (read(path)?, self.given.kernel.as_deref());

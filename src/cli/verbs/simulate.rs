@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::agent;
 use crate::cli::terminal::table::{Table, figure};
-use crate::error::{error, usage_sentence};
+use crate::error::usage_sentence;
 use crate::notices::say;
 use crate::simulate::{BUDGETS, Effort, Reached, Summary, proposers, simulate};
 use crate::spaces::{self, Searchable};
@@ -57,7 +57,7 @@ pub fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let proposers = chosen(&args.proposer)?;
     let read = |file: &PathBuf| {
         let space = spaces::read(file)?;
-        Searchable::new(space).map_err(|problem| error!("{}: {problem}", file.display()))
+        Searchable::new(space).map_err(|problem| problem.within(file.display()))
     };
     let spaces: Vec<Searchable> = args.files.par_iter().map(read).collect::<Result<_, _>>().map_err(usage_sentence)?;
     let Args { repeats, evaluations, seed, lanes, .. } = *args;

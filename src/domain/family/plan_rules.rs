@@ -107,7 +107,7 @@ impl Entries {
         let (preparation, launches) = (filled(preparation)?, filled(launches)?);
         let workspaces = workspaces.iter().map(|rule| rule.fill(bindings)).collect::<Result<_, _>>()?;
         let plan = LaunchPlan { workspaces, preparation, launches };
-        plan.check(&tensors, op.weights()).map_err(ConfigurationError::Manifest)?;
+        plan.check(&tensors, op.weights()).map_err(|mistake| ConfigurationError::Manifest(mistake.into()))?;
         let bytes = plan.workspaces.iter().fold(0_usize, |sum, workspace| sum.saturating_add(workspace.bytes));
         if bytes > MAX_WORKSPACE_BYTES {
             return Err(ConfigurationError::Manifest(format!(

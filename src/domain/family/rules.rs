@@ -13,6 +13,7 @@ use crate::domain::plan::{
     self, Arg, Initial, Launch, MAX_BLOCK, MAX_BOX, MAX_GRID, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue,
     TensorMap, Workspace,
 };
+use crate::error::{Error, Result, error};
 
 /// The configurations to which an entry applies: all, or those for which an expression holds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -92,14 +93,15 @@ impl TensorMapRule {
     /// Fills in the numbers. [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) decides whether they make a
     /// valid map.
     fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, ConfigurationError> {
-        let wrong = |what: String| ConfigurationError::Manifest(format!("tensor map `{}`: {what}", self.name));
+        let wrong =
+            |what: Error| ConfigurationError::Manifest(what.within(format_args!("tensor map `{}`", self.name)).into());
         let dtype = scope.dtype_of(&self.tensor).map_err(wrong)?;
         let element_bytes = dtype.bytes() as u64;
         let numbers = |what: &str, exprs: &[Expr], most: u64| -> Result<Vec<u64>, ConfigurationError> {
             let number = |expr: &Expr| {
                 let value = expr.int(scope.bindings)?;
                 let fits = u64::try_from(value).ok().filter(|n| (1..=most).contains(n));
-                fits.ok_or_else(|| wrong(format!("{what} `{}` = {value}, not 1 to {most}", expr.text())))
+                fits.ok_or_else(|| wrong(error!("{what} `{}` = {value}, not 1 to {most}", expr.text())))
             };
             exprs.iter().map(number).collect()
         };
@@ -144,17 +146,16 @@ impl ArgScope<'_> {
     }
 
     /// Returns the element type of the tensor or workspace that a tensor map describes.
-    fn dtype_of(&self, name: &str) -> Result<Dtype, String> {
+    fn dtype_of(&self, name: &str) -> Result<Dtype> {
         let tensor = self.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| tensor.dtype);
         let workspace = || self.workspaces.iter().find(|rule| rule.name == name).map(|rule| rule.dtype);
         tensor.or_else(workspace).ok_or_else(|| match self.left_out.iter().find(|(left_out, _)| *left_out == name) {
-            Some((_, when)) => {
-                format!("workspace `{name}` is omitted if `{}` is false: give the map the same `when`", when.text())
-            }
+            Some((_, when)) => error!("workspace `{name}` is omitted if `{}` is false", when.text())
+                .hint("give the map the same `when`"),
             None => {
                 let tensors = self.tensors.iter().map(|tensor| tensor.name.as_str());
                 let known = tensors.chain(self.workspaces.iter().map(|rule| rule.name.as_str()));
-                format!("there is no tensor or workspace `{name}`{}", did_you_mean(name, known))
+                error!("there is no tensor or workspace `{name}`{}", did_you_mean(name, known))
             }
         })
     }
@@ -237,7 +238,7 @@ pub(super) fn if_present(arg: &str) -> (&str, bool) {
 
 impl LaunchRule {
     /// Returns what is wrong with a launch that is the first of its manifest.
-    pub(super) fn check_first(&self) -> Option<String> {
+    pub(super) fn check_first(&self) -> Option<Error> {
         self.programmatic.then(|| plan::no_launch_precedes(&self.kernel))
     }
 

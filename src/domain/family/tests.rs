@@ -62,7 +62,7 @@ fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> R
     let mut configuration = family.defaults();
     configuration.extend(params.iter().map(|(name, value)| ((*name).to_owned(), *value)));
     let (op, device) = (ops::find("attention").unwrap(), DeviceInfo::of_arch("sm_90a").unwrap());
-    family.plan(&configuration, &case, op, dtype, &device).map_err(|error| error.to_string()).map_err(Error::from)
+    family.plan(&configuration, &case, op, dtype, &device).map_err(Error::new)
 }
 
 fn plan(from: &str, to: &str) -> Result<LaunchPlan, Error> {

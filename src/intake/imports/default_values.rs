@@ -18,7 +18,7 @@ pub(super) fn default_values(
     wanted: &Wanted,
     preferred: &IndexMap<String, i64>,
 ) -> Result<IndexMap<String, i64>, Error> {
-    let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
+    let parse = |text: &String| Expr::parse(text).map_err(Error::new);
     let conditions = wanted.constraints.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let block = wanted.block.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let mut bindings: Bindings = wanted.cases.first().cloned().unwrap_or_default();

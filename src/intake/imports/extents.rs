@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::python;
-use crate::error::{Error, error};
+use crate::error::Error;
 
 /// The dimensions of a tuning problem with their sizes.
 pub(super) struct Extents {
@@ -19,7 +19,7 @@ impl Extents {
         let items = |list: &str, at: usize| self.item(list, at);
         python::parse(text)
             .and_then(|parsed| parsed.number(&items))
-            .map_err(|problem| error!("size `{text}`: {problem}"))
+            .map_err(|problem| problem.within(format_args!("size `{text}`")))
     }
 
     /// Returns the item of a list: an extent of the problem.

@@ -68,13 +68,14 @@ fn launch_mistake(ptx: &str, launch: &toml::Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     const PTX: &str = ".version 8.3\n.target sm_90a\n.visible .entry add(\n\t.param .u64 .ptr .global .align 1 add_param_0,\n\
                        \t.param .u32 add_param_1\n)\n.reqntid 128\n{\n}\n";
 
-    fn made(plan: &str) -> Result<String, String> {
+    fn made(plan: &str) -> Result<String, Error> {
         let head = MachineCodeHead { name: "add", file: "add.ptx", op: "sum", dtype: "f32" };
-        machine_code(head, PTX, plan).map_err(|mistakes| mistakes.join("; "))
+        machine_code(head, PTX, plan).map_err(|mistakes| Error::of_all(&mistakes))
     }
 
     #[test]

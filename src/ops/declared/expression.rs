@@ -7,7 +7,7 @@ use crate::error::{Error, error};
 
 /// Parses an expression over dimensions.
 pub(super) fn over(text: &str, dims: &[DimSpec]) -> Result<Expr, Error> {
-    let expr = Expr::parse(text).map_err(|error| error.to_string())?;
+    let expr = Expr::parse(text).map_err(Error::new)?;
     let known = bindings(dims);
     for name in expr.names() {
         if !known.contains_key(&name) {
@@ -15,7 +15,7 @@ pub(super) fn over(text: &str, dims: &[DimSpec]) -> Result<Expr, Error> {
             return Err(error!("expression `{text}`: there is no dimension `{name}`{hint}"));
         }
     }
-    expr.check_type(ExpectedType::Int).map_err(|error| error.to_string())?;
+    expr.check_type(ExpectedType::Int).map_err(Error::new)?;
     Ok(expr)
 }
 

@@ -99,7 +99,7 @@ impl ValuesRule {
     /// Refuses bounds that an element type does not hold.
     fn check(&self, dims: &Dims, dtype: Dtype) -> Result<(), Error> {
         let Self::Integers(from, to, _) = self else { return Ok(()) };
-        let bound = |expr: &Expr| expr.int(dims).map_err(|error| error.to_string());
+        let bound = |expr: &Expr| expr.int(dims).map_err(Error::new);
         let (first, last) = (bound(from)?, bound(to)?);
         // Beyond this, floating-point types do not hold every whole number.
         let most = match dtype {
@@ -161,7 +161,7 @@ impl TensorRule {
             }
         }
         let checked = self.dtype.map_or(Ok(()), |dtype| self.values.check(dims, dtype));
-        checked.map_err(|problem| error!("tensor `{}`: {problem}", self.name))
+        checked.map_err(|problem| problem.within(format_args!("tensor `{}`", self.name)))
     }
 
     /// Tells whether the first extent is this dimension.

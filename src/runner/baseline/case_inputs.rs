@@ -10,6 +10,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, Op, Values};
 use crate::domain::workload::Tolerance;
+use crate::error::{Error, Result, error};
 use crate::runner::inputs;
 use crate::runner::memory;
 use crate::runner::outputs::Outputs;
@@ -52,7 +53,7 @@ pub(super) struct CaseInputs {
 
 impl CaseInputs {
     /// Draws the inputs of a seed into a folder and computes the expected output.
-    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
+    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self> {
         let DrawnInputs { files, values } = DrawnInputs::new(op, dims, dtype, seed, folder)?;
         Self::of((op, dims, dtype), files, &values, seed)
     }
@@ -64,18 +65,18 @@ impl CaseInputs {
         seed: u64,
         takes: &[String],
         folder: &Path,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let specs = op.inputs(dims, dtype);
         let mut values: Vec<Vec<f32>> = specs.iter().map(|tensor| inputs::draw(tensor, seed)).collect();
         let taken = || specs.iter().enumerate().filter(|(_, tensor)| takes.contains(&tensor.name));
         let place = taken().find(|(_, tensor)| !tensor.dtype.is_integer()).or_else(|| taken().next());
-        let (place, tensor) = place.ok_or_else(|| "its calls take no input".to_owned())?;
+        let (place, tensor) = place.ok_or("its calls take no input")?;
         let other = inputs::draw(tensor, inputs::mix(seed, &["again"]));
         let kept = if matches!(tensor.values, Values::Normal) { other.len() / 2 } else { 0 };
         values[place][kept..].copy_from_slice(&other[kept..]);
         let path = folder.join(format!("{}.again", tensor.name));
         let written = std::fs::write(&path, inputs::encode(&values[place], tensor.dtype));
-        written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
+        written.map_err(|error| error!("an input cannot be written to {}: {error}", path.display()))?;
         let files = [(tensor.name.clone(), text(&path)?.to_owned())].into();
         Self::of((op, dims, dtype), files, &values, seed)
     }
@@ -85,7 +86,7 @@ impl CaseInputs {
         files: BTreeMap<String, String>,
         values: &[Vec<f32>],
         seed: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let expectation = Expectation::new(op, dims, dtype, values, ORACLE_FLOP, seed)?;
         Ok(Self { files, expectation, output_bytes: Outputs::of(op, dims, dtype).bytes() })
     }
@@ -96,26 +97,26 @@ impl CaseInputs {
         Backend { name: backend.name, ready }
     }
 
-    fn ready(&self, backend: &PreparedBackend, folder: &Path, judged: Judged) -> Result<Ready, String> {
+    fn ready(&self, backend: &PreparedBackend, folder: &Path, judged: Judged) -> Result<Ready> {
         if let Some(error) = &backend.error {
-            return Err(sentence(error));
+            return Err(Error::new(sentence(error)));
         }
         let launches_per_sample = backend.launches_per_sample.filter(|launches| *launches > 0);
         let Some(launches_per_sample) = launches_per_sample else {
-            return Err("it does not report the number of launches per sample".to_owned());
+            return Err(Error::new("it does not report the number of launches per sample"));
         };
         if let Some(ns) = backend.eager_ns.filter(|ns| !plausible(*ns)) {
-            return Err(format!("it reported an invalid eager time of {ns} ns"));
+            return Err(error!("it reported an invalid eager time of {ns} ns"));
         }
         let (relative_l2, correctness, wrong) = match judged {
             Judged::AsBaseline => {
                 (backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?, None, None)
             }
             Judged::AsKernel(tolerance) => {
-                let file = backend.output.as_ref().ok_or_else(|| "it wrote no output".to_owned())?;
+                let file = backend.output.as_ref().ok_or("it wrote no output")?;
                 match self.checked(file, folder, &tolerance) {
                     Ok(found) => (Some(found.relative_l2), Some(found), None),
-                    Err(problem) => (None, None, Some(problem)),
+                    Err(problem) => (None, None, Some(problem.to_string())),
                 }
             }
         };
@@ -125,25 +126,25 @@ impl CaseInputs {
     }
 
     /// Returns the error of an output.
-    fn error(&self, file: &str, folder: &Path) -> Result<f64, String> {
+    fn error(&self, file: &str, folder: &Path) -> Result<f64> {
         let found = self.checked(file, folder, &ANY_ERROR)?;
         match found.relative_l2 <= WRONG {
             true => Ok(found.relative_l2),
-            false => Err(format!("it computes a different result: its relative error is {:.2e}", found.relative_l2)),
+            false => Err(error!("it computes a different result: its relative error is {:.2e}", found.relative_l2)),
         }
     }
 
     /// Compares an output with the oracle's.
-    pub(super) fn checked(&self, file: &str, folder: &Path, tolerance: &Tolerance) -> Result<Correctness, String> {
+    pub(super) fn checked(&self, file: &str, folder: &Path, tolerance: &Tolerance) -> Result<Correctness> {
         if file.contains(['/', '\\']) {
-            return Err(format!("its output `{file}` is a path, not the name of a file in the output folder"));
+            return Err(error!("its output `{file}` is a path, not the name of a file in the output folder"));
         }
         let bytes =
-            std::fs::read(folder.join(file)).map_err(|error| format!("its output `{file}` cannot be read: {error}"))?;
+            std::fs::read(folder.join(file)).map_err(|error| error!("its output `{file}` cannot be read: {error}"))?;
         if bytes.len() != self.output_bytes {
-            return Err(format!("its output has {} bytes, not {}", bytes.len(), self.output_bytes));
+            return Err(error!("its output has {} bytes, not {}", bytes.len(), self.output_bytes));
         }
-        self.expectation.check(&bytes, tolerance).map_err(|problem| format!("its output: {problem}"))
+        self.expectation.check(&bytes, tolerance).map_err(|problem| error!("its output: {problem}"))
     }
 }
 
@@ -157,14 +158,14 @@ pub(super) struct DrawnInputs {
 
 impl DrawnInputs {
     /// Draws the inputs of a seed into a folder.
-    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
+    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self> {
         memory::check(op, dims, dtype, SAMPLED_ROWS)?;
         let (mut files, mut values) = (BTreeMap::new(), Vec::new());
         for tensor in op.inputs(dims, dtype) {
             let drawn = inputs::draw(&tensor, seed);
             let path = folder.join(format!("{}.input", tensor.name));
             let written = std::fs::write(&path, inputs::encode(&drawn, tensor.dtype));
-            written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
+            written.map_err(|error| error!("an input cannot be written to {}: {error}", path.display()))?;
             files.insert(tensor.name, text(&path)?.to_owned());
             values.push(drawn);
         }
@@ -185,6 +186,6 @@ pub(super) fn known_kernels(kernels: &[LaunchedKernel]) -> Vec<LaunchedKernel> {
 }
 
 /// Returns a path as a string for JSON.
-pub(super) fn text(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or_else(|| format!("the path of the temporary folder, {}, is not UTF-8", path.display()))
+pub(super) fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| error!("the path of the temporary folder, {}, is not UTF-8", path.display()))
 }

@@ -7,6 +7,7 @@ use crate::domain::sampling::Sampling;
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
+use crate::error::Result;
 
 /// Samples of a backend per turn during the search for the fastest.
 const GROUP: usize = 10;
@@ -30,7 +31,7 @@ pub async fn fastest(
     case: &Case,
     backends: &[Backend],
     sampling: &Sampling,
-) -> Result<Vec<Baseline>, String> {
+) -> Result<Vec<Baseline>> {
     let (mut timed, mut reasons) = (Vec::new(), Vec::new());
     for (backend, taken) in in_turns(process, backends, sampling).await {
         match taken {
@@ -42,9 +43,9 @@ pub async fn fastest(
     if !timed.is_empty() {
         return Ok(timed);
     }
-    let never = |backend: &Backend| backend.ready.as_ref().err().map(|reason| format!("{}: {reason}", backend.name));
+    let never = |backend: &Backend| backend.ready.as_ref().err().cloned().map(|reason| reason.within(&backend.name));
     reasons.extend(backends.iter().filter_map(never));
-    Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned()))
+    Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".into()))
 }
 
 /// Sorts backends, the fastest first. `default` is one of the other backends, and users want to know which one. So an
@@ -62,7 +63,7 @@ async fn in_turns<'a>(
     process: &mut BaselineProcess,
     backends: &'a [Backend],
     sampling: &Sampling,
-) -> Vec<(&'a Backend, Result<Vec<f64>, String>)> {
+) -> Vec<(&'a Backend, Result<Vec<f64>>)> {
     let ready = backends.iter().filter(|backend| backend.ready.is_ok());
     let mut participants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::new()))).collect();
     for round in 0..sampling.max_samples.div_ceil(GROUP) {
@@ -86,7 +87,7 @@ async fn in_turns<'a>(
 }
 
 /// Returns the median of what was sampled so far; infinite for a backend that has failed.
-fn middle_ns(taken: &Result<Vec<f64>, String>) -> f64 {
+fn middle_ns(taken: &Result<Vec<f64>>) -> f64 {
     taken.as_ref().ok().and_then(|samples_ns| median(samples_ns)).unwrap_or(f64::INFINITY)
 }
 

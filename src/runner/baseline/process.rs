@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::BaselineProgram;
 use super::protocol::{Refusal, Request};
 use crate::domain::toml_text::one_line;
+use crate::error::{Error, Result, error};
 use crate::runner::activity::{self, Limit};
 use crate::runner::guarded::{GuardedProgram, cache_folder};
 use crate::runner::{child, descendants};
@@ -27,11 +28,13 @@ const MAX_LINE_BYTES: u64 = 10 << 20;
 const TIMEOUT_KEY: &str = "baseline.timeout";
 
 /// Why there is no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The program refused the request. It can take others.
+    #[error("{0}")]
     Refused(String),
     /// The program exited, hangs or sent invalid data. It can take no more requests.
+    #[error("{0}")]
     Disconnected(String),
 }
 
@@ -47,7 +50,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a program under its [guard](super::guard), confined.
-    pub fn start(started: &BaselineProgram) -> Result<Self, String> {
+    pub fn start(started: &BaselineProgram) -> Result<Self> {
         let BaselineProgram { exe, command, folder, cache, own, env, added, timeout, .. } = started;
         let program = command.first().map_or("", String::as_str);
         let cache = cache_folder(&format!("baselines/{cache}"))?;
@@ -58,7 +61,7 @@ impl Process {
         if let Err(error) = descendants::adopt() {
             tracing::warn!("processes that lose their guard may be left: {error}");
         }
-        let mut child = command.spawn().map_err(|error| format!("the guard of `{program}` cannot be run: {error}"))?;
+        let mut child = command.spawn().map_err(|error| error!("the guard of `{program}` cannot be run: {error}"))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(input), Some(output), Some(errors)) => Ok(Self {
                 input,
@@ -67,7 +70,7 @@ impl Process {
                 child,
                 timeout: *timeout,
             }),
-            _ => Err("the baseline's process has no pipes".to_owned()),
+            _ => Err(Error::new("the baseline's process has no pipes")),
         }
     }
 

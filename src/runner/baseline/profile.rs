@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::case_inputs::{DrawnInputs, known_kernels, text};
-use super::process::{Failure, answer, parse_answer};
+use super::process::{answer, parse_answer};
 use super::protocol::{Profiled, Request, RequestedCase};
 use super::{BaselineProgram, SHIPPED_CACHE, blocking};
 use crate::domain::compute::Compute;
@@ -14,6 +14,7 @@ use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dtype, Op};
 use crate::domain::regime::Regime;
 use crate::domain::workload::Case;
+use crate::error::{Error, Result, error};
 
 /// The option of the shipped programs that names a file of requests.
 const REQUESTS_OPTION: &str = "--requests";
@@ -44,11 +45,7 @@ impl BaselineProgram {
     }
 
     /// Writes the inputs and the requests of calls into a folder. Returns the program that makes them, with its arguments.
-    pub(in crate::runner) async fn profiled(
-        &self,
-        calls: &[ProfiledCall],
-        folder: &Path,
-    ) -> Result<Vec<String>, String> {
+    pub(in crate::runner) async fn profiled(&self, calls: &[ProfiledCall], folder: &Path) -> Result<Vec<String>> {
         let (device, calls, folder) = (self.device, calls.to_vec(), folder.to_owned());
         let file = blocking(move || write(device, &calls, &folder)).await?;
         Ok(self.command.iter().cloned().chain([REQUESTS_OPTION.to_owned(), file]).collect())
@@ -56,8 +53,8 @@ impl BaselineProgram {
 }
 
 /// Writes the requests into a file, with the inputs beside it. Returns its path.
-fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, String> {
-    let unwritten = |error| format!("the requests of a baseline cannot be written: {error}");
+fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String> {
+    let unwritten = |error| error!("the requests of a baseline cannot be written: {error}");
     let mut lines = String::new();
     for (place, call) in calls.iter().enumerate() {
         let ProfiledCall { op, dtype, compute, case, backend, l2_bytes, input_seed } = call;
@@ -76,7 +73,7 @@ fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, S
             inputs: &inputs,
         };
         let request = Request::Profile { device, case, backend };
-        lines += &serde_json::to_string(&request).map_err(|error| error.to_string())?;
+        lines += &serde_json::to_string(&request).map_err(Error::new)?;
         lines.push('\n');
     }
     let file = folder.join("requests");
@@ -85,19 +82,17 @@ fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, S
 }
 
 /// Reads the answers to calls among what was printed: the kernels of each call, or why there was none.
-pub(in crate::runner) fn answers(printed: &str, calls: &[ProfiledCall]) -> Vec<Result<Vec<LaunchedKernel>, String>> {
+pub(in crate::runner) fn answers(printed: &str, calls: &[ProfiledCall]) -> Vec<Result<Vec<LaunchedKernel>>> {
     let mut lines = printed.lines().filter(|line| line.starts_with('{'));
     let one = |call: &ProfiledCall| {
         let line = lines.next().ok_or("the program did not answer")?;
         let answered = answer(line.as_bytes()).and_then(parse_answer::<Profiled>);
-        let Profiled { compute, kernels } = answered.map_err(|failure| match failure {
-            Failure::Refused(reason) | Failure::Disconnected(reason) => reason,
-        })?;
+        let Profiled { compute, kernels } = answered.map_err(Error::new)?;
         if compute.unwrap_or_default() != call.compute {
-            return Err(format!("it did not multiply in the mode `{}`", call.compute.name()));
+            return Err(error!("it did not multiply in the mode `{}`", call.compute.name()));
         }
         let kernels = known_kernels(&kernels.unwrap_or_default());
-        if kernels.is_empty() { Err("the program does not tell its kernels".to_owned()) } else { Ok(kernels) }
+        if kernels.is_empty() { Err(Error::new("the program does not tell its kernels")) } else { Ok(kernels) }
     };
     calls.iter().map(one).collect()
 }

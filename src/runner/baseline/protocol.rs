@@ -10,6 +10,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::regime::Regime;
+use crate::error::{Result, error};
 
 /// The protocol version. A program with another one is refused.
 pub(super) const VERSION: u32 = 2;
@@ -114,15 +115,12 @@ pub struct Hello {
 
 impl Hello {
     /// Checks that its times can be compared with those of a device. The error says in one sentence why not.
-    pub fn fits(&self, device: &DeviceInfo) -> Result<(), String> {
+    pub fn fits(&self, device: &DeviceInfo) -> Result<()> {
         if self.device == device.name && self.time_source == device.time_source() {
             return Ok(());
         }
         let (theirs, ours) = (self.time_source.name(), device.time_source().name());
-        Err(format!(
-            "its times are {theirs} on {}, but those of the kernels are {ours} on {}",
-            self.device, device.name
-        ))
+        Err(error!("its times are {theirs} on {}, but those of the kernels are {ours} on {}", self.device, device.name))
     }
 }
 

@@ -415,7 +415,8 @@ impl Side {
         let workload = terms.workload;
         let rival = (&*entry.backend, std::mem::take(&mut self.takes));
         let of = (workload.op, workload.dtype, workload.tolerance);
-        self.wrong = entry.process.again(rival, of, terms.case, terms.input_seed).await.unwrap_or_else(Some);
+        let wrong = entry.process.again(rival, of, terms.case, terms.input_seed).await;
+        self.wrong = wrong.unwrap_or_else(|problem| Some(problem.into()));
         if self.wrong.is_some() {
             self.correctness = None;
         }

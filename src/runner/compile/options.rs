@@ -4,6 +4,8 @@
 //! So only the options listed here are passed on: those that change nothing but the code. The names are those of the
 //! CUDA 13.0 documentation of NVRTC, section 3.6.
 
+use crate::error::{Result, error};
+
 /// What may follow the `=` of an option.
 enum Value {
     /// The option takes no value.
@@ -70,15 +72,14 @@ const PTXAS: &[(&[&str], Value)] = &[
 ];
 
 /// Refuses options that are not on the list. The error is one sentence.
-pub fn check(options: &[String]) -> Result<(), String> {
+pub fn check(options: &[String]) -> Result<()> {
     options.iter().try_for_each(|option| {
         if is_allowed(option, OPTIONS) {
             return Ok(());
         }
-        Err(format!(
-            "the compiler option `{}` is not allowed: use options that change the code only, with the value after a `=`, \
-             such as --maxrregcount=128 (`optloop docs security` lists them)",
-            option.escape_default(),
+        Err(error!("the compiler option `{}` is not allowed", option.escape_default()).hint(
+            "use options that change the code only, with the value after a `=`, such as --maxrregcount=128 (`optloop docs \
+             security` lists them)",
         ))
     })
 }
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_error_names_the_option_in_printable_form() {
-        let error = check(&["--time=\x1b[2J".to_owned()]).unwrap_err();
+        let error = check(&["--time=\x1b[2J".to_owned()]).unwrap_err().to_string();
         assert!(error.starts_with("the compiler option `--time=\\u{1b}[2J` is not allowed: "), "{error}");
     }
 }

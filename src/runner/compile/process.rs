@@ -9,6 +9,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::CompileLimits;
+use crate::error::{Error, Result, error};
 use crate::runner::confine::{self, Confinement};
 use crate::runner::frames::Message;
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
@@ -110,7 +111,7 @@ pub fn serve(nvrtc: &Path, builtins: &Path, include: &Path, memory_bytes: u64) -
 
 impl CompilerProcess {
     /// Starts `optloop compiler` from the executable `exe`.
-    pub fn start(exe: &Path, toolchain: &Toolchain, limits: CompileLimits) -> Result<(Self, Description), String> {
+    pub fn start(exe: &Path, toolchain: &Toolchain, limits: CompileLimits) -> Result<(Self, Description)> {
         let subprocess_limits = Limits {
             timeout: limits.timeout,
             timeout_source: "compile.timeout",
@@ -122,16 +123,16 @@ impl CompilerProcess {
             command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
         };
         let mut process = Subprocess::start("the compiler", exe, arguments, subprocess_limits)
-            .map_err(|error| format!("a compiler process cannot be started: {error}"))?;
+            .map_err(|error| error!("a compiler process cannot be started: {error}"))?;
         match process.wait_until_ready()? {
             Reply::Hello(Ok(description)) => Ok((Self(process), description)),
-            Reply::Hello(Err(reason)) => Err(reason),
-            _ => Err("the compiler sent an unexpected reply".to_owned()),
+            Reply::Hello(Err(reason)) => Err(Error::new(reason)),
+            _ => Err(Error::new("the compiler sent an unexpected reply")),
         }
     }
 
     /// Compiles within the limits. An error says what happened to the process, which is unusable afterwards.
-    pub fn compile(&mut self, request: &Request) -> Result<Reply, String> {
+    pub fn compile(&mut self, request: &Request) -> Result<Reply> {
         self.0.ask(request)
     }
 }

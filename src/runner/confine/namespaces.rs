@@ -13,16 +13,17 @@ use rustix::process::{getgid, getuid, pivot_root};
 use rustix::thread::UnshareFlags;
 
 use super::capabilities;
+use crate::error::{Result, error};
 
 /// Where the folder appears in the empty file system.
 const FOLDER: &str = "/include";
 
 /// Detaches this process from the machine's files and network. Only `folder` stays, read-only. Returns its new path.
-pub fn enter(folder: Option<&Path>) -> Result<Option<PathBuf>, String> {
-    isolate().map_err(|error| format!("the kernel refuses a user namespace: {error}"))?;
-    empty_root(folder).map_err(|error| format!("the kernel refuses mounts in a user namespace: {error}"))?;
+pub fn enter(folder: Option<&Path>) -> Result<Option<PathBuf>> {
+    isolate().map_err(|error| error!("the kernel refuses a user namespace: {error}"))?;
+    empty_root(folder).map_err(|error| error!("the kernel refuses mounts in a user namespace: {error}"))?;
     // The capabilities of the namespace have served their purpose.
-    capabilities::drop_all().map_err(|error| format!("capabilities cannot be dropped: {error}"))?;
+    capabilities::drop_all().map_err(|error| error!("capabilities cannot be dropped: {error}"))?;
     Ok(folder.map(|_| PathBuf::from(FOLDER)))
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Network;
+use crate::error::{Error, Result, error};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
@@ -89,7 +90,7 @@ const OLDER: &[libc::c_long] = &[];
 
 /// Denies this process every system call except those of a computation. A denied call fails with EPERM, so a library
 /// can go on without it.
-pub fn allow_computing() -> Result<(), String> {
+pub fn allow_computing() -> Result<()> {
     hide_clone3()?;
     let mut rules: Rules = COMPUTING.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
     // A thread, and no namespace.
@@ -99,7 +100,7 @@ pub fn allow_computing() -> Result<(), String> {
 
 /// Makes `clone3` look like a call of a later kernel. Its flags are in memory, where a filter cannot read them, and one of
 /// them makes a user namespace. The C library then makes threads and processes with `clone`.
-fn hide_clone3() -> Result<(), String> {
+fn hide_clone3() -> Result<()> {
     let rules = [(libc::SYS_clone3, Vec::new())].into();
     install(with_x32(rules), SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)
 }
@@ -211,7 +212,7 @@ const OLDER_RIGHTS: &[libc::c_long] = &[];
 
 /// Denies this process, and everything that it will start, the system calls that bypass other limits, and the network beyond
 /// what it may reach.
-pub fn deny_reaching_out(network: Option<Network>) -> Result<(), String> {
+pub fn deny_reaching_out(network: Option<Network>) -> Result<()> {
     hide_clone3()?;
     let rights: Rules = RIGHTS.iter().chain(OLDER_RIGHTS).map(|call| (*call, Vec::new())).collect();
     // What converses uses git, npm and editors, which stop where a mode cannot be set. They are told that it was.
@@ -265,7 +266,7 @@ const TYPE: u64 = 0xf;
 
 /// Returns the sockets that are denied to a program that converses: local ones, which lead to services of this machine, and all
 /// that Landlock does not know. Pairs that are connected from the beginning stay, which connect a program with its children.
-fn sockets(network: Network) -> Result<Rules, String> {
+fn sockets(network: Network) -> Result<Rules> {
     let is = |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Eq, value as u64);
     let is_not = |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Ne, value as u64);
     let types = |allowed: &[libc::c_int]| {
@@ -318,36 +319,36 @@ fn with_x32(rules: Rules) -> Rules {
 }
 
 /// Makes a rule on one argument of a system call.
-fn when(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+fn when(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule> {
     rule(argument, SeccompCmpArgLen::Qword, comparison, value)
 }
 
 /// Makes a rule on the lower half of an argument, which is all that the kernel reads of it.
-fn when_short(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+fn when_short(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule> {
     rule(argument, SeccompCmpArgLen::Dword, comparison, value)
 }
 
 /// Makes a condition on the lower half of an argument, for a rule of several.
-fn condition(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompCondition, String> {
+fn condition(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value).map_err(wrong)
 }
 
-fn rule(argument: u8, length: SeccompCmpArgLen, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+fn rule(argument: u8, length: SeccompCmpArgLen, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule> {
     let condition = SeccompCondition::new(argument, length, comparison, value);
     condition.and_then(|condition| SeccompRule::new(vec![condition])).map_err(wrong)
 }
 
-fn wrong(error: BackendError) -> String {
-    format!("its filter is wrong: {error}")
+fn wrong(error: BackendError) -> Error {
+    error!("its filter is wrong: {error}")
 }
 
 /// What must hold of the arguments of a system call, by its number: any of the rules, or nothing if there are none.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn install(rules: Rules, listed: SeccompAction, others: SeccompAction) -> Result<(), String> {
+fn install(rules: Rules, listed: SeccompAction, others: SeccompAction) -> Result<()> {
     let filter = TargetArch::try_from(std::env::consts::ARCH)
         .and_then(|arch| SeccompFilter::new(rules, others, listed, arch)?.try_into())
         .map_err(wrong)?;
     let filter: BpfProgram = filter;
-    seccompiler::apply_filter(&filter).map_err(|error| format!("the kernel refuses it: {error}"))
+    seccompiler::apply_filter(&filter).map_err(|error| error!("the kernel refuses it: {error}"))
 }

@@ -10,6 +10,7 @@ use super::fake::FakeDevice;
 use super::virtual_gpu::VirtualDevice;
 use crate::domain::device::DeviceInfo;
 use crate::domain::names::did_you_mean;
+use crate::error::{Error, Result, error};
 
 /// The virtual GPU used if no CUDA device answers.
 const DEFAULT_GPU: &str = "h200";
@@ -47,8 +48,8 @@ impl DeviceChoice {
     }
 
     /// Refuses a device that executes no kernel. The error is one sentence.
-    pub fn that_executes(self) -> Result<Self, String> {
-        if matches!(self, Self::Replay(_)) { Err(EXECUTES_NOTHING.to_owned()) } else { Ok(self) }
+    pub fn that_executes(self) -> Result<Self> {
+        if matches!(self, Self::Replay(_)) { Err(Error::new(EXECUTES_NOTHING)) } else { Ok(self) }
     }
 
     /// Returns the virtual GPU used if no CUDA device answers.
@@ -78,9 +79,9 @@ impl DeviceChoice {
 }
 
 impl std::str::FromStr for DeviceChoice {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "auto" => return Ok(Self::Auto),
             "virtual" => return Ok(Self::fallback()),
@@ -96,15 +97,14 @@ impl std::str::FromStr for DeviceChoice {
         if let Some(file) = text.strip_prefix(REPLAY) {
             // A resumption may have another current folder.
             return std::path::absolute(file).map(Self::Replay).map_err(|_| {
-                format!(
-                    "`{text}` names no file: use {REPLAY}FILE, with a recorded search space (`optloop docs simulate`)"
-                )
+                error!("`{text}` names no file")
+                    .hint(format_args!("use {REPLAY}FILE, with a recorded search space (`optloop docs simulate`)"))
             });
         }
         text.strip_prefix("cuda:")
             .and_then(|number| number.parse().ok())
             .map(Self::Cuda)
-            .ok_or_else(|| format!("`{text}` is not a device; use auto, cuda:N, virtual, virtual:NAME or {REPLAY}FILE"))
+            .ok_or_else(|| error!("`{text}` is not a device; use auto, cuda:N, virtual, virtual:NAME or {REPLAY}FILE"))
     }
 }
 
@@ -114,14 +114,14 @@ fn fake_number(text: &str) -> Option<u32> {
     if rest.is_empty() { Some(0) } else { rest.strip_prefix(':')?.parse().ok() }
 }
 
-fn virtual_gpu(name: &str) -> Result<DeviceChoice, String> {
+fn virtual_gpu(name: &str) -> Result<DeviceChoice> {
     let name = name.to_ascii_lowercase();
     if Gpu::named(&name).is_some() {
         return Ok(DeviceChoice::Virtual(name));
     }
     let known = Gpu::NAMES;
     let hint = did_you_mean(&name, known.iter().copied());
-    Err(format!("there is no virtual GPU `{name}`{hint}; there are: {}", known.join(", ")))
+    Err(error!("there is no virtual GPU `{name}`{hint}; there are: {}", known.join(", ")))
 }
 
 impl std::fmt::Display for DeviceChoice {
@@ -139,7 +139,7 @@ impl std::fmt::Display for DeviceChoice {
 
 /// Describes a device without opening it, since opening creates a context. The error says in one sentence why the
 /// device is not available.
-pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo, String> {
+pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo> {
     match choice {
         DeviceChoice::Auto => CudaDevice::describe(0),
         DeviceChoice::Cuda(number) => CudaDevice::describe(*number),
@@ -152,12 +152,12 @@ pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo, String> {
 ///
 /// [`DeviceChoice::Auto`] opens the first CUDA device. Whether another device replaces a missing one is up to the
 /// caller, which can tell the user.
-pub fn open(choice: &DeviceChoice) -> Result<Box<dyn Device>, String> {
+pub fn open(choice: &DeviceChoice) -> Result<Box<dyn Device>> {
     match choice {
         DeviceChoice::Auto => Ok(Box::new(CudaDevice::open(0)?)),
         DeviceChoice::Cuda(number) => Ok(Box::new(CudaDevice::open(*number)?)),
         DeviceChoice::Virtual(name) => Ok(Box::new(VirtualDevice::open(name)?)),
-        DeviceChoice::Replay(_) => Err(EXECUTES_NOTHING.to_owned()),
+        DeviceChoice::Replay(_) => Err(Error::new(EXECUTES_NOTHING)),
         DeviceChoice::Fake(number) => Ok(Box::new(FakeDevice::numbered(*number))),
     }
 }

@@ -25,6 +25,7 @@ use super::{Buffer, Device, Digest, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::Dtype;
+use crate::error::{Error, Result, error};
 use describe::{describe, describe_device};
 use graph_state::GraphState;
 use launch::Loaded;
@@ -57,16 +58,16 @@ pub struct CudaDevice {
 
 impl CudaDevice {
     /// Describes device `number` without using it. The error says in one sentence why the device is not available.
-    pub fn describe(number: u32) -> Result<DeviceInfo, String> {
+    pub fn describe(number: u32) -> Result<DeviceInfo> {
         with_driver(|| find(number).map(|(_, info)| info))
     }
 
     /// Opens device `number`. The error says in one sentence why the device is not available.
-    pub fn open(number: u32) -> Result<Self, String> {
+    pub fn open(number: u32) -> Result<Self> {
         with_driver(|| Self::open_present(number))
     }
 
-    fn open_present(number: u32) -> Result<Self, String> {
+    fn open_present(number: u32) -> Result<Self> {
         let (device, info) = find(number)?;
         let open = || -> Result<Self, DriverError> {
             // SAFETY: the device was just opened. The context stays current on this thread, and no other thread uses
@@ -90,7 +91,7 @@ impl CudaDevice {
                 next: 0,
             })
         };
-        open().map_err(|error| format!("the device cannot create a context: {}", describe(&error)))
+        open().map_err(|error| error!("the device cannot create a context: {}", describe(&error)))
     }
 
     fn synchronize(&mut self) -> Result<(), Fault> {
@@ -240,26 +241,26 @@ impl Drop for CudaDevice {
 }
 
 /// Calls a function that needs the driver. The error says in one sentence why the driver is not available.
-fn with_driver<T>(what: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+fn with_driver<T>(what: impl FnOnce() -> Result<T> + UnwindSafe) -> Result<T> {
     // cudarc panics if the driver library is missing, so check first.
     // SAFETY: this only tries to load the library.
     if !unsafe { sys::is_culib_present() } {
-        return Err("no CUDA driver is installed (libcuda.so was not found)".to_owned());
+        return Err(Error::new("no CUDA driver is installed (libcuda.so was not found)"));
     }
     // cudarc panics on first use of a symbol that the driver lacks. This boundary turns the panic into an error of the
     // same kind.
     let done = std::panic::catch_unwind(what);
-    done.unwrap_or_else(|_| Err("the CUDA driver is too old for this version of optloop".to_owned()))
+    done.unwrap_or_else(|_| Err(Error::new("the CUDA driver is too old for this version of optloop")))
 }
 
 /// Finds a device by number.
-fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo), String> {
-    let explain = |what: &str, error: DriverError| format!("{what}: {}", describe(&error));
+fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo)> {
+    let explain = |what: &str, error: DriverError| error!("{what}: {}", describe(&error));
     result::init().map_err(|error| explain("the CUDA driver cannot be initialized", error))?;
     let count = result::device::get_count().map_err(|error| explain("CUDA devices cannot be counted", error))?;
     let ordinal = i32::try_from(number).unwrap_or(i32::MAX);
     if ordinal >= count {
-        return Err(format!("there is no CUDA device {number}: the driver sees {count}"));
+        return Err(error!("there is no CUDA device {number}: the driver sees {count}"));
     }
     let device = result::device::get(ordinal).map_err(|error| explain("the device cannot be opened", error))?;
     let info = describe_device(device, number).map_err(|error| explain("the device cannot be described", error))?;

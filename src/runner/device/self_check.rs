@@ -6,6 +6,7 @@ use super::{Buffer, Device, Fault, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::TimeSource;
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
+use crate::error::{Result, error};
 
 /// The name of the self-check's kernel. Devices that execute nothing recognise it by this name.
 pub(in crate::runner) const KERNEL: &str = "self_check";
@@ -23,7 +24,7 @@ const FEW_ELEMENTS: u32 = 1 << 12;
 const THREADS: u32 = 256;
 
 /// Runs the self-check. The error says what is wrong with the device.
-pub(in crate::runner) fn run(device: &mut dyn Device, artifact: &Artifact) -> Result<(), String> {
+pub(in crate::runner) fn run(device: &mut dyn Device, artifact: &Artifact) -> Result<()> {
     let elements = match device.info().time_source() {
         TimeSource::Measured => ELEMENTS,
         TimeSource::Modelled | TimeSource::Recorded => FEW_ELEMENTS,
@@ -31,14 +32,14 @@ pub(in crate::runner) fn run(device: &mut dyn Device, artifact: &Artifact) -> Re
     // The salt differs in every process, so that an earlier check's result left in memory does not pass for this one's.
     let salt = std::process::id().wrapping_mul(0x6b43_a9b5);
     let from: Vec<u32> = (0..elements).map(|index| index.rotate_left(7) ^ salt).collect();
-    let to = launched(device, artifact, &from).map_err(|fault| format!("its self-check fails: {fault}"))?;
+    let to = launched(device, artifact, &from).map_err(|fault| error!("its self-check fails: {fault}"))?;
     let wrong = (0..).zip(&from).zip(&to).find(|((index, from), to)| expected(*index, **from) != **to);
     match wrong {
         None if to.len() == from.len() => Ok(()),
-        None => Err(format!("its self-check returned {} of {elements} elements", to.len())),
+        None => Err(error!("its self-check returned {} of {elements} elements", to.len())),
         Some(((index, from), found)) => {
             let expected = expected(index, *from);
-            Err(format!("its self-check computed {found:#x} at element {index} of {elements} instead of {expected:#x}"))
+            Err(error!("its self-check computed {found:#x} at element {index} of {elements} instead of {expected:#x}"))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The devices that a session's `--device` names: one, or several of one kind.
 
 use super::DeviceChoice;
+use crate::error::{Error, Result, error};
 
 /// The most devices of a session. No host has more GPUs.
 const MOST: u32 = 64;
@@ -59,9 +60,9 @@ impl From<DeviceChoice> for Devices {
 }
 
 impl std::str::FromStr for Devices {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         if text == "cuda:all" {
             return Ok(Self { home: DeviceChoice::Cuda(0), others: Others::AllCuda });
         }
@@ -74,7 +75,7 @@ impl std::str::FromStr for Devices {
         }
         let Some((first, others)) = text.split_once(',') else { return Ok(text.parse::<DeviceChoice>()?.into()) };
         let no_list = || {
-            format!(
+            error!(
                 "`{text}` is not a list of GPUs: several devices are cuda:all, cuda:N,N or a virtual GPU such as \
                  virtual:h200*4"
             )
@@ -83,9 +84,9 @@ impl std::str::FromStr for Devices {
         for other in others.split(',') {
             // `cuda:0,2` is short for `cuda:0,cuda:2`.
             let device =
-                other.parse().map(DeviceChoice::Cuda).or_else(|_| other.parse()).map_err(|_: String| no_list())?;
+                other.parse().map(DeviceChoice::Cuda).or_else(|_| other.parse()).map_err(|_: Error| no_list())?;
             if devices.contains(&device) {
-                return Err(format!("`{text}` names {device} twice: name each GPU once"));
+                return Err(error!("`{text}` names {device} twice").hint("name each GPU once"));
             }
             devices.push(device);
         }
@@ -98,16 +99,16 @@ impl std::str::FromStr for Devices {
 }
 
 /// Returns so many copies of a device that exists in any number.
-fn copies(device: &str, number: &str) -> Result<Devices, String> {
+fn copies(device: &str, number: &str) -> Result<Devices> {
     let number = number.parse().ok().filter(|number| (1..=MOST).contains(number));
-    let number = number.ok_or_else(|| format!("`{device}*N` needs a number from 1 to {MOST}, such as {device}*4"))?;
+    let number = number.ok_or_else(|| error!("`{device}*N` needs a number from 1 to {MOST}, such as {device}*4"))?;
     let home: DeviceChoice = device.parse()?;
     let copy = |copy| match &home {
         DeviceChoice::Virtual(name) => Ok(DeviceChoice::Virtual(name.clone())),
         DeviceChoice::Fake(first) => Ok(DeviceChoice::Fake(first + copy)),
-        _ => Err(format!(
-            "`{device}*{number}` is not possible: only virtual GPUs exist in any number, so name your GPUs"
-        )),
+        _ => {
+            Err(error!("`{device}*{number}` is not possible: only virtual GPUs exist in any number, so name your GPUs"))
+        }
     };
     let others = (1..number).map(copy).collect::<Result<_, _>>()?;
     Ok(Devices { home, others: Others::These(others) })
@@ -117,7 +118,7 @@ fn copies(device: &str, number: &str) -> Result<Devices, String> {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Vec<String>, String> {
+    fn parsed(text: &str) -> Result<Vec<String>> {
         let Devices { home, others } = text.parse()?;
         let others = (0..4).filter_map(|number| others.get(number));
         Ok([home].into_iter().chain(others).map(|device| device.to_string()).collect())

@@ -23,6 +23,7 @@ use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::dtype::Dtype;
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
+use crate::error::{Result, error};
 use crate::runner::nvrtc::SOURCE_NAME;
 use crate::runner::outputs::POISON;
 
@@ -62,8 +63,8 @@ pub struct VirtualDevice {
 
 impl VirtualDevice {
     /// Opens a virtual GPU by name.
-    pub fn open(name: &str) -> Result<Self, String> {
-        let gpu = Gpu::named(name).ok_or_else(|| format!("there is no virtual GPU `{name}`"))?;
+    pub fn open(name: &str) -> Result<Self> {
+        let gpu = Gpu::named(name).ok_or_else(|| error!("there is no virtual GPU `{name}`"))?;
         let info = describe(name, &gpu);
         Ok(Self {
             info,

@@ -18,6 +18,7 @@ use crate::domain::check::Check;
 use crate::domain::compute::Compute;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Change, Dims, Op, Probe, Probed, TensorSpec, show_dims};
+use crate::error::error;
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{
@@ -443,7 +444,7 @@ fn on_hidden(ended: Ended, dims: &str) -> Ended {
             }
             Ended::Outcome(outcome)
         }
-        Ended::Oracle(problem) => Ended::Oracle(format!("{}; {EXCLUDE}", named(&problem))),
+        Ended::Oracle(problem) => Ended::Oracle(error!("{}; {EXCLUDE}", named(&problem.to_string()))),
         Ended::Machine(problem) => Ended::Machine(problem),
     }
 }

@@ -27,6 +27,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Dims, Dtype, Op, OpSource};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Tolerance};
+use crate::error::error;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
@@ -102,7 +103,7 @@ impl Arena {
         let EnterRequest { artifact, dtype, compute, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype, compute: *compute };
         let rotation = Sets::rotation(device.info(), &problem, case.regime)
-            .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
+            .map_err(|reason| Ended::Machine(reason.within(format_args!("case `{}`", case.name))))?;
         step(&case.name, "load");
         let shared = self.shared(device, &request, &problem, rotation)?;
         let loaded = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));
@@ -234,7 +235,7 @@ impl Arena {
         let loaded = self.participants.len();
         self.participants
             .get_mut(number)
-            .ok_or_else(|| Ended::Machine(format!("there is no participant {number}: {loaded} exist, counted from 0")))
+            .ok_or_else(|| Ended::Machine(error!("there is no participant {number}: {loaded} exist, counted from 0")))
     }
 
     /// Returns a participant's inputs: those of the previous one, if both are in the same comparison.

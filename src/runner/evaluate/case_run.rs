@@ -19,6 +19,7 @@ use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
+use crate::error::Error;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Problem};
 use crate::runner::inputs;
@@ -158,7 +159,7 @@ impl CaseRun<'_> {
         let EvaluationContext { op, request, stock, explain } = *context;
         let problem = Problem { op, dims, dtype: request.dtype, compute: request.compute };
         let rotation = Sets::rotation(device.info(), &problem, *regime)
-            .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
+            .map_err(|reason| Ended::Machine(reason.within(format_args!("case `{name}`"))))?;
         with_sets(device, name, (Some(&problem), plan), rotation, |device, sets| {
             what(&CaseRun { request, stock, explain, case: name, problem, plan, sets }, device)
         })
@@ -332,7 +333,7 @@ impl CaseRun<'_> {
 }
 
 fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64, explain: bool) -> Result<Timed, Ended> {
-    let machine = |what: &str| Ended::Machine(what.to_owned());
+    let machine = |what: &str| Ended::Machine(Error::new(what));
     let info = device.info().clone();
     let device = device.as_model().ok_or_else(|| machine("the device does not model its times"))?;
     let works = setup.works();

@@ -4,6 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::domain::op::{Dims, Dtype, TensorSpec};
+use crate::error::Result;
 use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::{Expectation, Part};
@@ -52,12 +53,12 @@ impl DataKey {
 impl Data {
     /// Draws the inputs of a seed and computes the expected output. The latter is slow, at most `oracle_flop` in
     /// float64. The error is that of an oracle outside of optloop.
-    pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
+    pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self> {
         Self::compared_on(Part::All, problem, oracle_flop, seed)
     }
 
     /// Does the same for a part of the rows.
-    pub fn compared_on(part: Part, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
+    pub fn compared_on(part: Part, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self> {
         let (Problem { op, dims, dtype, .. }, values) = (*problem, draw(problem, seed));
         let expectation = Expectation::of_part(part, (op, dims, dtype), &values, oracle_flop, seed)?;
         Ok(Self { inputs: encode(problem, &values), expectation, seed, turned: None })
@@ -70,7 +71,7 @@ impl Data {
 
     /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs, which
     /// only inputs need that are one whole. One from a file stays as it is. Only a few rows have an expected output.
-    pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
+    pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let turn = |(tensor, (name, bytes)): (TensorSpec, &(String, Vec<u8>))| {
             if tensor.values.are_one_whole() {

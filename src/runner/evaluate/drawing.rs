@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::data::{Data, DataKey};
+use crate::error::{Error, Result};
 use crate::runner::device::Problem;
 
 type Task = Box<dyn FnOnce() + Send>;
@@ -26,7 +27,7 @@ struct Drawing {
     key: DataKey,
     /// Size of the problem's tensors.
     bytes: usize,
-    drawn: Receiver<thread::Result<Result<Data, String>>>,
+    drawn: Receiver<thread::Result<Result<Data>>>,
 }
 
 impl Ahead {
@@ -51,7 +52,7 @@ impl Ahead {
         (key, most): (DataKey, usize),
         problem: &Problem<'_>,
         most_bytes: usize,
-        draw: impl FnOnce(&Problem<'_>) -> Result<Data, String> + Send + 'static,
+        draw: impl FnOnce(&Problem<'_>) -> Result<Data> + Send + 'static,
     ) {
         let mut drawings = self.drawings.borrow_mut();
         let alike = drawings.iter().filter(|other| other.key == key).count();
@@ -78,13 +79,13 @@ impl Ahead {
     }
 
     /// Waits for the data of a key, the one that was begun first. `None` if none was. The error is the oracle's.
-    pub fn take(&self, key: &DataKey) -> Option<Result<Data, String>> {
+    pub fn take(&self, key: &DataKey) -> Option<Result<Data>> {
         let mut drawings = self.drawings.borrow_mut();
         let place = drawings.iter().position(|drawing| drawing.key == *key)?;
         let drawn = drawings.remove(place).drawn.recv();
         Some(match drawn {
             Ok(drawn) => drawn.unwrap_or_else(|panic| resume_unwind(panic)),
-            Err(_) => Err("the threads that draw inputs have ended".to_owned()),
+            Err(_) => Err(Error::new("the threads that draw inputs have ended")),
         })
     }
 }

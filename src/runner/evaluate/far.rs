@@ -240,7 +240,7 @@ impl FarCheck<'_> {
         if rows.is_empty() {
             return Ok(false);
         }
-        let oracle = windows.op.oracle(windows.dims, values, &rows).map_err(|problem| Ended::Oracle(problem.into()))?;
+        let oracle = windows.op.oracle(windows.dims, values, &rows).map_err(Ended::Oracle)?;
         let mut oracle = &oracle[..];
         for row in rows {
             let (output, bytes) = of_row(row);

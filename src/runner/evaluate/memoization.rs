@@ -24,6 +24,7 @@ use crate::domain::op::{Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
+use crate::error::{Error, Result};
 use crate::runner::benchmark;
 use crate::runner::device::{Device, Problem};
 use crate::runner::inputs::{decode, draw, encode, mix};
@@ -84,7 +85,7 @@ pub fn check(
     let PlannedCase { case, plan } = &request.case;
     let problem = Problem { op, dims: &case.dims, dtype: request.dtype, compute: request.compute };
     let count = set_count(device.info(), &problem, plan, case.regime)
-        .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
+        .map_err(|reason| Ended::Machine(reason.within(format_args!("case `{}`", case.name))))?;
     with_sets(device, &case.name, (Some(&problem), plan), Rotation::apart(count), |device, sets| {
         with_module(device, &case.name, &request.artifact, |device, module| {
             let (tolerance, seed) = (&request.tolerance, request.input_seed);
@@ -96,7 +97,7 @@ pub fn check(
 }
 
 /// Returns the number of sets of buffers.
-fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regime: Regime) -> Result<u32, String> {
+fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regime: Regime) -> Result<u32> {
     if regime.on(device) == Regime::Cold {
         return Sets::rotation(device, problem, regime).map(|rotation| rotation.sets);
     }
@@ -200,7 +201,7 @@ impl Runner<'_> {
             }
             Ok(())
         })?;
-        median(&samples).ok_or_else(|| Ended::Machine("no sample was taken".to_owned()))
+        median(&samples).ok_or_else(|| Ended::Machine(Error::new("no sample was taken")))
     }
 
     /// Times one execution on each set, as `held_out_ns` does, but on inputs with which it was executed many times, the same in
@@ -230,7 +231,7 @@ impl Runner<'_> {
             }
             Ok(())
         })?;
-        median(&samples).ok_or_else(|| Ended::Machine("no sample was taken".to_owned()))
+        median(&samples).ok_or_else(|| Ended::Machine(Error::new("no sample was taken")))
     }
 
     /// Gives every set its own inputs and poisons its output. Returns where each set's inputs were cut.

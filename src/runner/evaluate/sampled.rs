@@ -96,7 +96,7 @@ fn changed_share(setup: &Setup<'_>, of: &Output, before: &[u8], values: &[Vec<f3
     let mut rows = sample(&mut rng, of.rows.len(), ROWS.min(of.rows.len())).into_vec();
     rows.sort_unstable();
     rows.iter_mut().for_each(|row| *row += of.rows.start);
-    let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(|problem| Ended::Oracle(problem.into()))?;
+    let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
     let was: Vec<f64> = rows.iter().flat_map(|row| of.values_of(*row, before)).collect();
     let is_other = |(after, before): &(&f64, &f64)| match of.dtype.is_integer() {
         true => !of.dtype.is_same(**after, **before),
@@ -166,7 +166,7 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
     }
     rows.sort_unstable();
     rows.dedup();
-    let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(|problem| Ended::Oracle(problem.into()))?;
+    let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
     let mut oracle = &oracle[..];
     for &row in &rows {
         let (_, of) = outputs.of_row(row);

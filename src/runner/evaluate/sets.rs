@@ -17,6 +17,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::op::{TensorRole, TensorSpec};
 use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::regime::{self, Regime};
+use crate::error::Result;
 use crate::runner::device::{Buffer, Device, Digest, Fault, Module, Problem, Restore, Work};
 use crate::runner::outputs::POISON;
 
@@ -86,7 +87,7 @@ struct Wanted {
 
 impl Sets {
     /// Returns the sets for a regime. The error says in one sentence why the problem cannot be timed in it.
-    pub fn rotation(device: &DeviceInfo, problem: &Problem<'_>, regime: Regime) -> Result<Rotation, String> {
+    pub fn rotation(device: &DeviceInfo, problem: &Problem<'_>, regime: Regime) -> Result<Rotation> {
         let bytes: usize = problem.tensors().iter().map(|tensor| tensor.bytes()).sum();
         let is_in_place = problem.op.is_in_place(problem.dims, problem.dtype);
         match regime.on(device) {

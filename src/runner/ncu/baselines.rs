@@ -4,6 +4,7 @@
 use super::{Profiler, often_sampled, output};
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::launched::LaunchedKernel;
+use crate::error::{Error, Result, error};
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProgram, ProfiledCall, answers};
 
@@ -16,13 +17,13 @@ impl Profiler {
         calls: &[ProfiledCall],
         cold: bool,
         longest_ns: Option<f64>,
-    ) -> Result<Vec<Result<Counters, String>>, String> {
+    ) -> Result<Vec<Result<Counters, String>>> {
         if !program.may_be_profiled() {
-            return Err("a profiler runs only baseline programs that optloop ships".to_owned());
+            return Err(Error::new("a profiler runs only baseline programs that optloop ships"));
         }
         let ncu = self.ncu.as_ref().map_err(Clone::clone)?;
         let _running = activity::begin("ncu", Limit::new(super::TIMEOUT_KEY, self.timeout));
-        let folder = tempfile::tempdir().map_err(|error| format!("ncu has no temporary folder: {error}"))?;
+        let folder = tempfile::tempdir().map_err(|error| error!("ncu has no temporary folder: {error}"))?;
         let profiled = program.profiled(calls, folder.path()).await?;
         let tool = self.version(ncu, &folder).await;
         let mut command = self.counting(ncu, &folder, cold);
@@ -37,7 +38,10 @@ impl Profiler {
         let printed = self.run(command, self.timeout).await?;
         let answers = answers(&printed, calls);
         if answers.iter().all(Result::is_err) {
-            return Ok(answers.into_iter().map(|answer| answer.map(|_| Counters::default())).collect());
+            return Ok(answers
+                .into_iter()
+                .map(|answer| answer.map(|_| Counters::default()).map_err(String::from))
+                .collect());
         }
         let mut launches = output::parse(&printed)?;
         self.tell_products_apart(ncu, &mut launches, &folder).await;
@@ -48,7 +52,7 @@ impl Profiler {
 /// Divides launches among the calls that made them, in order.
 fn divided(
     launches: Vec<LaunchCounters>,
-    answers: Vec<Result<Vec<LaunchedKernel>, String>>,
+    answers: Vec<Result<Vec<LaunchedKernel>>>,
     tool: &str,
 ) -> Vec<Result<Counters, String>> {
     let told: usize = answers.iter().flatten().map(Vec::len).sum();
@@ -62,13 +66,13 @@ fn divided(
         };
         if !is_told || !counted.iter().zip(&kernels).all(is_same) {
             let counted: Vec<_> = counted.iter().map(|launch| launch.kernel.as_str()).collect();
-            return Err(format!("ncu profiled other launches than those of the call: {}", counted.join(", ")));
+            return Err(error!("ncu profiled other launches than those of the call: {}", counted.join(", ")));
         }
         let named = counted.into_iter().zip(kernels);
         let launches = named.map(|(counters, kernel)| LaunchCounters { kernel: kernel.name, ..counters }).collect();
         Ok(Counters { tool: tool.to_owned(), launches })
     };
-    answers.into_iter().map(|answer| answer.and_then(&mut one)).collect()
+    answers.into_iter().map(|answer| answer.and_then(&mut one).map_err(String::from)).collect()
 }
 
 #[cfg(test)]
@@ -88,7 +92,7 @@ mod tests {
         let all = || vec![launched("void a::split<4>(Params)"), launched("reduce"), launched("other(int)")];
         let calls = || {
             let first = vec![kernel("void a::split<4>(const Params&)"), kernel("reduce")];
-            vec![Ok(first), Err("refused".to_owned()), Ok(vec![kernel("other(int)")])]
+            vec![Ok(first), Err(Error::new("refused")), Ok(vec![kernel("other(int)")])]
         };
         let names = |found: &Result<Counters, String>| match found {
             Ok(counters) => {

@@ -5,6 +5,7 @@
 
 use super::metrics;
 use crate::domain::counters::LaunchCounters;
+use crate::error::{Error, Result, error};
 use crate::runner::child;
 
 /// The name of the table's first column.
@@ -27,12 +28,12 @@ const KNOWN: [(&str, &str); 2] = [
 ];
 
 /// Reads the counters of every profiled launch. The error says in one sentence why there are none.
-pub(super) fn parse(printed: &str) -> Result<Vec<LaunchCounters>, String> {
+pub(super) fn parse(printed: &str) -> Result<Vec<LaunchCounters>> {
     let Some(table) = table(printed) else { return Err(why_none(printed)) };
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(table.as_bytes());
     let names = reader.headers().map_err(|error| unreadable(&error))?.clone();
     let kernel = names.iter().position(|name| name == KERNEL_COLUMN);
-    let Some(kernel) = kernel else { return Err(format!("ncu printed a table without `{KERNEL_COLUMN}`")) };
+    let Some(kernel) = kernel else { return Err(error!("ncu printed a table without `{KERNEL_COLUMN}`")) };
     let mut launches = Vec::new();
     // The first record has the units. `--print-units base` makes them those of the fields.
     for record in reader.records().skip(1) {
@@ -68,21 +69,21 @@ pub(super) fn number(text: &str) -> Option<f64> {
 }
 
 /// Says in one sentence why there is no table.
-fn why_none(printed: &str) -> String {
+fn why_none(printed: &str) -> Error {
     if let Some((_, reason)) = KNOWN.iter().find(|(part, _)| printed.contains(part)) {
-        return (*reason).to_owned();
+        return Error::new(reason);
     }
     let errors = printed.lines().filter_map(|line| line.strip_prefix("==ERROR=="));
     let line = errors.map(child::sentence).find(|line| !line.is_empty());
     let last = || printed.lines().map(child::sentence).rfind(|line| !line.is_empty());
     match line.or_else(last) {
-        Some(line) => format!("ncu profiled no launch: {line}"),
-        None => "ncu profiled no launch and gave no reason".to_owned(),
+        Some(line) => error!("ncu profiled no launch: {line}"),
+        None => Error::new("ncu profiled no launch and gave no reason"),
     }
 }
 
-fn unreadable(error: &csv::Error) -> String {
-    format!("ncu printed a table that cannot be read: {error}")
+fn unreadable(error: &csv::Error) -> Error {
+    error!("ncu printed a table that cannot be read: {error}")
 }
 
 #[cfg(test)]
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn without_a_table_there_is_one_sentence() {
-        let why = |text: &str| parse(text).unwrap_err();
+        let why = |text: &str| parse(text).unwrap_err().to_string();
         let denied = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance \
                       Counters on the target device 0.\n";
         assert!(why(denied).starts_with("ncu may not read the GPU's counters"));

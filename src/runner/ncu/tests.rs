@@ -50,12 +50,12 @@ fn request(kernel: &str) -> LaunchRequest {
 }
 
 /// Runs a fake ncu in place of the guard: `exe guard -- ncu ARGUMENTS` becomes `sh -c 'shift 2; exec "$@"'`.
-async fn count(script: &str, kernel: &str, limit: Duration) -> Result<Counters, String> {
+async fn count(script: &str, kernel: &str, limit: Duration) -> Result<Counters> {
     count_of(script, kernel, None, limit).await
 }
 
 /// The same, of a kernel whose time may be known.
-async fn count_of(script: &str, kernel: &str, time_ns: Option<f64>, limit: Duration) -> Result<Counters, String> {
+async fn count_of(script: &str, kernel: &str, time_ns: Option<f64>, limit: Duration) -> Result<Counters> {
     let folder = folder_with(script);
     let guard = folder.path().join("guard");
     std::fs::write(&guard, "#!/bin/sh\nshift 2\nexec \"$@\"\n").unwrap();
@@ -113,16 +113,16 @@ async fn the_counters_of_a_launch_come_with_the_version() {
 
 #[tokio::test]
 async fn a_profile_of_other_launches_is_refused() {
-    let error = count(TABLE, "other", LONG).await.unwrap_err();
+    let error = count(TABLE, "other", LONG).await.unwrap_err().to_string();
     assert_eq!(error, "ncu profiled other launches than those of the plan: k(int)");
 }
 
 #[tokio::test]
 async fn without_permission_or_with_garbage_there_is_one_sentence() {
     let denied = "echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1";
-    assert!(count(denied, "k", LONG).await.unwrap_err().contains("(ERR_NVGPUCTRPERM)"));
+    assert!(count(denied, "k", LONG).await.unwrap_err().to_string().contains("(ERR_NVGPUCTRPERM)"));
     let garbage = "head -c 100000 /dev/zero; echo; echo 'no GPU' >&2";
-    assert_eq!(count(garbage, "k", LONG).await.unwrap_err(), "ncu profiled no launch: no GPU");
+    assert_eq!(count(garbage, "k", LONG).await.unwrap_err().to_string(), "ncu profiled no launch: no GPU");
 }
 
 /// The script ignores the end of its input, so only the signal ends it. It would sleep for ten minutes.
@@ -130,7 +130,7 @@ async fn without_permission_or_with_garbage_there_is_one_sentence() {
 async fn a_hanging_ncu_ends_at_the_limit() {
     let began = Instant::now();
     let script = "[ \"$1\" = --version ] && exit\nexec sleep 600";
-    let error = count(script, "k", Duration::from_millis(300)).await.unwrap_err();
+    let error = count(script, "k", Duration::from_millis(300)).await.unwrap_err().to_string();
     assert_eq!(error, "ncu took over 300ms (counters.timeout)");
     assert!(began.elapsed() < LONG);
 }
@@ -144,11 +144,11 @@ fn ncu_is_found_in_path_then_in_toolkits_and_never_in_a_relative_folder() {
     let roots = [toolkit.path().to_owned()];
     assert_eq!(find(Some(&path(&[Path::new("bin"), first.path()])), &roots), Ok(first.path().join("ncu")));
     assert_eq!(find(Some(&path(&[])), &roots), Ok(toolkit.path().join("bin/ncu")));
-    assert!(find(None, &[]).unwrap_err().contains("not installed"));
+    assert!(find(None, &[]).unwrap_err().to_string().contains("not installed"));
 }
 
 /// Profiles two calls of the shipped program, with a fake ncu and a fake Python, which answers each request.
-async fn count_baselines(python: &str, table: &str) -> Result<Vec<Result<Counters, String>>, String> {
+async fn count_baselines(python: &str, table: &str) -> Result<Vec<Result<Counters, String>>> {
     let skip = "[ \"$1\" = --version ] && { echo 'Version 2025.3.1.0'; exit; }\n\
                 case \"$*\" in *'--profile-from-start off '*) ;; *) exit 1 ;; esac\n\
                 until [ -f \"$1\" ] && [ -x \"$1\" ]; do shift; done\n\"$@\" || exit 1\n";

@@ -8,6 +8,7 @@ use crate::domain::atomic_sums::magnitudes;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{AtomicSums, Dtype, Op, OpSource, TensorSpec};
 use crate::domain::workload::{Case, Workload};
+use crate::error::{Error, Result, error};
 use crate::ops::Declared;
 use crate::runner::inputs;
 use crate::runner::memory;
@@ -32,9 +33,9 @@ pub struct Observed {
 
 /// Calls the oracle of a declared op on the case with the least work, twice, and on the one with the most. One in CUDA runs
 /// on `device`. The error is one sentence. One of optloop's own ops has nothing to check.
-pub fn check(workload: &Workload, device: &DeviceInfo) -> Result<Observed, String> {
+pub fn check(workload: &Workload, device: &DeviceInfo) -> Result<Observed> {
     let OpSource::Declared(source) = workload.op.source() else { return Ok(Observed::default()) };
-    let one_sentence = |mistakes: Vec<String>| mistakes.join("; ");
+    let one_sentence = |mistakes: Vec<String>| Error::of_all(&mistakes);
     let oracle = super::of(&source, Some(device)).map_err(one_sentence)?;
     let op = Declared::parse(*source, Box::new(Arc::clone(&oracle))).map_err(one_sentence)?;
     let slowest = checked(workload, &op)?;
@@ -42,7 +43,7 @@ pub fn check(workload: &Workload, device: &DeviceInfo) -> Result<Observed, Strin
 }
 
 /// Returns the duration of the longest call after the first.
-fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
+fn checked(workload: &Workload, op: &Declared) -> Result<Duration> {
     let work = |case: &&Case| op.work(&case.dims);
     let mut cases: Vec<&Case> = workload.cases.iter().collect();
     cases.sort_by(|a, b| work(a).total_cmp(&work(b)));
@@ -60,17 +61,17 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
     if first.iter().zip(&again).any(|(first, again)| first.to_bits() != again.to_bits()) {
         let why = "it must depend on its arguments alone, so remove random numbers and state";
         let op = op.name();
-        return Err(named(least, format!("the oracle of op `{op}` returned two results for the same inputs: {why}")));
+        return Err(named(least, error!("the oracle of op `{op}` returned two results for the same inputs").hint(why)));
     }
     let first = numbers(op, workload.dtype, least, &first);
     if let Some(at) = first.iter().position(|value| !value.is_finite()) {
         let (op, value) = (op.name(), first[at]);
-        return Err(named(least, format!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
+        return Err(named(least, error!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
     }
     check_in_place(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     check_products(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     let has = op.check_properties(&least.dims, workload.dtype, &inputs_of(op, workload.dtype, least));
-    has.map_err(|problem| named(least, problem.into()))?;
+    has.map_err(|problem| named(least, problem))?;
     if least.name != most.name {
         called(most)?;
     }
@@ -79,7 +80,7 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
 
 /// Refuses an op that leaves a tensor, which it is to update in place, so much as it was that a kernel that writes nothing
 /// would pass. `values` are those of [`rows_of`].
-fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<(), String> {
+fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<()> {
     let (inputs, drawn) = (op.inputs(&case.dims, workload.dtype), inputs_of(op, workload.dtype, case));
     let least = workload.tolerance.relative_l2.max(workload.tolerance.worst_row);
     let mut rest = values;
@@ -93,14 +94,12 @@ fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[
         let change = after.iter().zip(before).map(|(after, before)| (after - before).powi(2)).sum::<f64>().sqrt();
         let (op, name) = (op.name(), &output.name);
         if change == 0.0 {
-            return Err(format!(
-                "the oracle of op `{op}` returns the in-place tensor `{name}` as it got it: return the new values, or give \
-                 it the role `input` if kernels only read it"
-            ));
+            return Err(error!("the oracle of op `{op}` returns the in-place tensor `{name}` as it got it")
+                .hint("return the new values, or give it the role `input` if kernels only read it"));
         }
         let size = after.iter().map(|value| value * value).sum::<f64>().sqrt();
         if change <= least * size {
-            return Err(format!(
+            return Err(error!(
                 "a kernel that does not write `{name}` would pass: the oracle of op `{op}` changes it by {:.1e} of its \
                  size, and the tolerance is {least:.0e}; reduce the tolerance, or give inputs `values` that change it more",
                 change / size
@@ -112,7 +111,7 @@ fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[
 
 /// Refuses an output that is declared as sums of products of the inputs, if the oracle returns less for their absolute values.
 /// `values` are those of [`rows_of`].
-fn check_products(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<(), String> {
+fn check_products(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<()> {
     let dtype = workload.dtype;
     let outputs = Outputs::of(op, &case.dims, dtype);
     if !outputs.iter().any(|output| output.atomic_sums == Some(AtomicSums::Products)) {
@@ -129,25 +128,26 @@ fn check_products(workload: &Workload, op: &Declared, (case, values): (&Case, &[
         let less = pairs.by_ref().take(count).filter(is_less).count();
         if output.atomic_sums == Some(AtomicSums::Products) && less > 0 {
             let name = tensor.name;
-            return Err(format!(
+            return Err(error!(
                 "the elements of `{name}` are declared as sums of products of inputs, but the oracle returns less for the \
-                 absolute values of the inputs: declare atomic_sums = \"tolerance\" (--atomic-sums {name})"
-            ));
+                 absolute values of the inputs"
+            )
+            .hint(format_args!("declare atomic_sums = \"tolerance\" (--atomic-sums {name})")));
         }
     }
     Ok(())
 }
 
-fn named(case: &Case, problem: String) -> String {
-    format!("case `{}`: {problem}", case.name)
+fn named(case: &Case, problem: Error) -> Error {
+    problem.within(format_args!("case `{}`", case.name))
 }
 
-fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> {
+fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>> {
     memory::check(op, &case.dims, dtype, ROWS)?;
     let inputs = inputs_of(op, dtype, case);
     let outputs = Outputs::of(op, &case.dims, dtype);
     let rows: Vec<usize> = outputs.iter().flat_map(|output| rows_of(&output.rows)).collect();
-    op.oracle(&case.dims, &inputs, &rows).map_err(String::from)
+    op.oracle(&case.dims, &inputs, &rows)
 }
 
 /// Returns the numbers of what [`computed`] returns.

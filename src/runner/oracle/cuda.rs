@@ -19,7 +19,7 @@ use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleArg, OracleCall, OracleLaunch, OracleType, OracleValue, is_stretchable};
-use crate::error::Error;
+use crate::error::{Error, Result, error};
 use crate::runner::device::{self, DeviceChoice};
 use crate::runner::inputs;
 use crate::runner::subprocess::{Limits, Subprocess};
@@ -72,17 +72,17 @@ impl Place {
         }
     }
 
-    fn start(&self) -> Result<Subprocess, String> {
-        let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
+    fn start(&self) -> Result<Subprocess> {
+        let exe = std::env::current_exe().map_err(|error| error!("optloop's executable is not known: {error}"))?;
         let arguments = |command: &mut Command| {
             command.args(["oracle", "--device", &self.choice.to_string()]);
         };
         let started = Subprocess::start(NAME, &exe, arguments, LIMITS);
-        let mut process = started.map_err(|error| format!("its process cannot be started: {error}"))?;
+        let mut process = started.map_err(|error| error!("its process cannot be started: {error}"))?;
         match process.wait_until_ready()? {
             Reply::Ready => Ok(process),
-            Reply::Failed(problem) => Err(problem),
-            Reply::Values(_) => Err("its process sent an unexpected reply".to_owned()),
+            Reply::Failed(problem) => Err(Error::new(problem)),
+            Reply::Values(_) => Err(Error::new("its process sent an unexpected reply")),
         }
     }
 }
@@ -93,17 +93,17 @@ impl CudaOracle {
         Self { file, text, place: device.map(Place::of), state: Mutex::default() }
     }
 
-    fn compile(&self, place: &Place, launch: &OracleLaunch, call: &OracleCall<'_>) -> Result<Compiled, String> {
+    fn compile(&self, place: &Place, launch: &OracleLaunch, call: &OracleCall<'_>) -> Result<Compiled> {
         let parameters: Vec<Parameter> = launch.args.iter().map(|arg| parameter(arg, call)).collect();
         source::compile((&self.file, &self.text), launch.kernel.as_deref(), &parameters, &place.arch)
     }
 }
 
 impl Oracle for CudaOracle {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>> {
         let launch = call.launch.as_ref().ok_or("its manifest does not say how to launch it")?;
         let place = self.place.as_ref().ok_or("it runs only where kernels do")?;
-        let mut state = self.state.lock().map_err(|_| "an earlier call failed".to_owned())?;
+        let mut state = self.state.lock().map_err(|_| "an earlier call failed")?;
         let _calling = super::begin();
         let compiled = match state.compiled.take() {
             Some(compiled) => compiled,
@@ -133,7 +133,7 @@ impl Oracle for CudaOracle {
 }
 
 /// Sends a call with its inputs, and waits for the outputs.
-fn answer(process: &mut Subprocess, request: Call, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+fn answer(process: &mut Subprocess, request: Call, call: &OracleCall<'_>) -> Result<Vec<f64>> {
     let expected = call.outputs.iter().map(|(tensor, rows)| rows.len() * tensor.row_len()).sum();
     let encoded = |values: &[f32]| Request::Values(inputs::encode(values, Dtype::F32));
     let chunks = call.inputs.iter().flat_map(|(_, values)| values.chunks(CHUNK)).map(encoded);
@@ -145,8 +145,8 @@ fn answer(process: &mut Subprocess, request: Call, call: &OracleCall<'_>) -> Res
             convert::decode_f64(&bytes, &mut values[before..]);
             (values.len() >= expected).then(|| Ok(std::mem::take(&mut values)))
         }
-        Reply::Failed(problem) => Some(Err(problem)),
-        Reply::Ready => Some(Err("its process sent an unexpected reply".to_owned())),
+        Reply::Failed(problem) => Some(Err(Error::new(problem))),
+        Reply::Ready => Some(Err(Error::new("its process sent an unexpected reply"))),
     })?
 }
 

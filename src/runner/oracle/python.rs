@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleCall, OracleType, is_stretchable};
-use crate::error::Error;
+use crate::error::{Error, Result, error};
 use crate::runner::baseline::guard::SIGNAL_CODE;
 use crate::runner::child;
 use crate::runner::confine::Reach;
@@ -105,10 +105,13 @@ struct Answer {
 }
 
 /// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The function failed. It can be called again.
+    #[error("{0}")]
     Refused(String),
     /// The process can take no more calls.
+    #[error("{0}")]
     Lost(String),
 }
 
@@ -120,7 +123,7 @@ impl PythonOracle {
 }
 
 impl Oracle for PythonOracle {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>> {
         let idle = || self.idle.lock().map_err(|_| "an earlier call failed".to_owned());
         let found = idle()?.pop();
         let mut running = match found {
@@ -139,10 +142,7 @@ impl Oracle for PythonOracle {
                 *computed_on = Some(child::sentence(place));
             }
         }
-        called
-            .map(|(values, _)| values)
-            .map_err(|(Failure::Refused(problem) | Failure::Lost(problem))| problem)
-            .map_err(Error::from)
+        called.map(|(values, _)| values).map_err(Error::new)
     }
 
     fn uses_device(&self) -> bool {
@@ -159,10 +159,10 @@ impl Oracle for PythonOracle {
 }
 
 impl Process {
-    fn start(text: &str, python: &str, gpu: Option<&str>) -> Result<Self, String> {
+    fn start(text: &str, python: &str, gpu: Option<&str>) -> Result<Self> {
         // The folder outlives this process, which may end at any time. Only the same text uses it again.
         let folder = cache_folder(&format!("oracles/{}", &blake3::hash(text.as_bytes()).to_hex()[..16]))?;
-        let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
+        let exe = std::env::current_exe().map_err(|error| error!("optloop's executable is not known: {error}"))?;
         let command = [python, "-c", DRIVER].map(str::to_owned);
         let guarded = GuardedProgram {
             exe: &exe,
@@ -192,8 +192,8 @@ impl Process {
             why_ended(&line, code)
         });
         let started = start.recv().map_err(|_| "it was not started".to_owned())?;
-        let (guard, input, output) = started.map_err(|error| format!("`{python}` cannot be run: {error}"))?;
-        let (Some(input), Some(output)) = (input, output) else { return Err("it has no pipes".to_owned()) };
+        let (guard, input, output) = started.map_err(|error| error!("`{python}` cannot be run: {error}"))?;
+        let (Some(input), Some(output)) = (input, output) else { return Err(Error::new("it has no pipes")) };
         let output = BufReader::new(output);
         let mut process = Self { input, output, guard, last_words: Some(last_words) };
         let hello = process.limited(|process| {
@@ -201,9 +201,7 @@ impl Process {
             let _ = process.input.write_all(line.as_bytes()).and_then(|()| process.input.flush());
             process.header()
         });
-        hello.map(|_| process).map_err(|failure| match failure {
-            Failure::Refused(problem) | Failure::Lost(problem) => problem,
-        })
+        hello.map(|_| process).map_err(Error::new)
     }
 
     /// Returns the numbers, and what else the answer says.

@@ -1,6 +1,8 @@
 //! Finds the directives of a source as a preprocessor would: with continued lines joined, without comments, and not in
 //! strings.
 
+use crate::error::{Error, Result, error};
+
 /// A preprocessor directive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Directive {
@@ -29,10 +31,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns the next directive. Calls `word` with every identifier and its line, also for those in directives.
-    pub fn next_directive(
-        &mut self,
-        mut word: impl FnMut(usize, &str) -> Result<(), String>,
-    ) -> Result<Option<Directive>, String> {
+    pub fn next_directive(&mut self, mut word: impl FnMut(usize, &str) -> Result<()>) -> Result<Option<Directive>> {
         while let Some(byte) = self.peek() {
             match byte {
                 b'\n' => {
@@ -64,7 +63,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a directive from after its `#` to the end of its line.
-    fn directive(&mut self, word: &mut impl FnMut(usize, &str) -> Result<(), String>) -> Result<Directive, String> {
+    fn directive(&mut self, word: &mut impl FnMut(usize, &str) -> Result<()>) -> Result<Directive> {
         let line = self.line;
         self.skip_space()?;
         let name = if self.peek().is_some_and(is_word) { self.word() } else { String::new() };
@@ -101,7 +100,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads one token: a word, a number, a string, or a single byte. Returns only the quotes of a string.
-    fn token(&mut self, word: &mut impl FnMut(usize, &str) -> Result<(), String>) -> Result<String, String> {
+    fn token(&mut self, word: &mut impl FnMut(usize, &str) -> Result<()>) -> Result<String> {
         self.fresh = false;
         let Some(byte) = self.peek() else { return Ok(String::new()) };
         if byte.is_ascii_digit() || (byte == b'.' && self.peek_second().is_some_and(|next| next.is_ascii_digit())) {
@@ -143,7 +142,7 @@ impl<'a> Scanner<'a> {
         String::from_utf8_lossy(&number).into_owned()
     }
 
-    fn quoted(&mut self, quote: u8) -> Result<String, String> {
+    fn quoted(&mut self, quote: u8) -> Result<String> {
         let line = self.line;
         self.bump();
         while let Some(byte) = self.peek().filter(|byte| *byte != b'\n') {
@@ -158,7 +157,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips a raw string from its quote on. Inside it, lines are not continued and there are no comments.
-    fn raw_string(&mut self) -> Result<String, String> {
+    fn raw_string(&mut self) -> Result<String> {
         let line = self.line;
         let unreadable = || unreadable(line, "a raw string that does not end");
         // A joined line's end may precede the quote itself.
@@ -178,7 +177,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips a comment. Returns `false` if the slash does not begin one.
-    fn skip_comment(&mut self) -> Result<bool, String> {
+    fn skip_comment(&mut self) -> Result<bool> {
         let line = self.line;
         match self.peek_second() {
             Some(b'/') => {
@@ -205,7 +204,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn skip_space(&mut self) -> Result<(), String> {
+    fn skip_space(&mut self) -> Result<()> {
         loop {
             match self.peek() {
                 Some(b' ' | b'\t') => self.bump(),
@@ -254,6 +253,6 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
 }
 
-fn unreadable(line: usize, what: &str) -> String {
-    format!("variant.cu({line}): error: source rules: {what}")
+fn unreadable(line: usize, what: &str) -> Error {
+    error!("variant.cu({line}): error: source rules: {what}")
 }

@@ -6,7 +6,7 @@ use crate::domain::op::Dtype;
 use crate::runner::render::render;
 
 fn said(source: &str) -> String {
-    check_source(source).unwrap_err()
+    check_source(source).unwrap_err().to_string()
 }
 
 #[test]

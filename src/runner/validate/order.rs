@@ -7,6 +7,7 @@ use super::Expectation;
 use crate::domain::atomic_sums::magnitudes;
 use crate::domain::check::Check;
 use crate::domain::op::{AtomicSums, Dims, Dtype, Op, TensorSpec};
+use crate::error::Result;
 use crate::runner::outputs::{Outputs, Refusal};
 
 /// How far the elements of compared rows may differ from one execution to the next, in the order of the oracle's answer.
@@ -20,7 +21,7 @@ impl Spread {
         inputs: &[Vec<f32>],
         outputs: &Outputs,
         rows: &[usize],
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         if !outputs.iter().any(|output| output.atomic_sums == Some(AtomicSums::Products)) {
             return Ok(Self(Vec::new()));
         }

@@ -5,6 +5,7 @@ use super::deviation::RowError;
 use crate::domain::compute::Compute;
 use crate::domain::op::{Dims, Dtype, Op, Values};
 use crate::domain::workload::Tolerance;
+use crate::error::Result;
 use crate::runner::inputs::{mix, move_into};
 
 /// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
@@ -44,7 +45,7 @@ impl Expectation {
         inputs: &[Vec<f32>],
         seed: u64,
         (output, tolerance): (&[u8], &Tolerance),
-    ) -> Result<(), String> {
+    ) -> Result<()> {
         // What an index selects is not rounded, and neither is what is copied.
         let is_computed = |at: &usize| self.selections.at(*at).is_none() && !self.output_of(*at).is_copied;
         let places: Vec<usize> = self.beyond(output, tolerance).into_iter().filter(is_computed).collect();

@@ -14,6 +14,7 @@ use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::timing::Timing;
+use crate::error::{Error, Result};
 use crate::runner::activity::{self, Limit};
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
@@ -164,7 +165,7 @@ impl Worker {
                 Ok(process) => return Ok(process),
                 Err(reason) => {
                     tracing::warn!("a worker on the {} is not healthy: {reason}", self.info.name);
-                    last = reason;
+                    last = reason.to_string();
                 }
             }
         }
@@ -177,13 +178,13 @@ impl Worker {
         )))
     }
 
-    async fn start_healthy(&mut self, open: Option<WorkerProcess>) -> Result<WorkerProcess, String> {
+    async fn start_healthy(&mut self, open: Option<WorkerProcess>) -> Result<WorkerProcess> {
         let mut process = match open {
             Some(process) => process,
             // The device is already claimed.
             None => {
                 let opened = opened(&self.program, &mut self.standby, &mut |_| Ok(())).await;
-                opened.map_err(|error| error.to_string())?.0
+                opened.map_err(Error::new)?.0
             }
         };
         let Some(self_check) = &self.self_check else { return Ok(process) };

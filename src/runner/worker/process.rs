@@ -13,6 +13,7 @@ use super::watched::REPORT_INTERVAL;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::environment;
+use crate::error::{Error, Result, error};
 use crate::runner::activity::{self, Limit};
 use crate::runner::child;
 use crate::runner::device::DeviceChoice;
@@ -181,24 +182,24 @@ impl WorkerProcess {
     }
 
     /// Makes the worker check its device. A process that fails is discarded.
-    pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<(), String> {
+    pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<()> {
         let request = WorkerRequest::SelfCheck(Box::new(artifact.clone()));
         let _running = activity::begin("a worker's self-check", Limit::new(OWN_LIMIT, SELF_CHECK_TIMEOUT));
         let received = match self.send(&request, SELF_CHECK_TIMEOUT).await {
             Ok(()) => self.receive(SELF_CHECK_TIMEOUT).await,
-            Err(error) => return Err(format!("it cannot be reached: {error}")),
+            Err(error) => return Err(error!("it cannot be reached: {error}")),
         };
         match received {
             Received::Reply(reply) => match *reply {
                 WorkerReply::SelfCheckPassed => Ok(()),
-                WorkerReply::Broken(reason) => Err(reason),
-                _ => Err("it sent an unexpected reply".to_owned()),
+                WorkerReply::Broken(reason) => Err(Error::new(reason)),
+                _ => Err(Error::new("it sent an unexpected reply")),
             },
             Received::Timeout => {
-                Err(format!("its self-check took over {}", humantime::format_duration(SELF_CHECK_TIMEOUT)))
+                Err(error!("its self-check took over {}", humantime::format_duration(SELF_CHECK_TIMEOUT)))
             }
-            Received::Exited(how) => Err(format!("it died during its self-check: {how}")),
-            Received::Invalid(error) => Err(error.to_string()),
+            Received::Exited(how) => Err(error!("it died during its self-check: {how}")),
+            Received::Invalid(error) => Err(Error::new(error)),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::watched::Reporter;
+use crate::error::Error;
 use crate::runner::messages::{WorkerReply, WorkerRequest};
 use crate::runner::recording::Recording;
 
@@ -13,16 +14,16 @@ pub(super) fn serve(
     reporter: &Reporter,
 ) -> anyhow::Result<()> {
     let opened = Recording::open(path);
-    let info = opened.as_ref().map(|recording| recording.info.clone()).map_err(String::clone);
+    let info = opened.as_ref().map(|recording| recording.info.clone()).map_err(ToString::to_string);
     reporter.say(&WorkerReply::Hello(info))?;
     let (Ok(recording), Some(WorkerRequest::Open)) = (opened, requests.next()) else { return Ok(()) };
     reporter.say(&WorkerReply::Opened(Ok(())))?;
     for request in requests {
         let evaluated = match request {
             WorkerRequest::Evaluate(request) => recording.evaluate(&request).map(WorkerReply::Evaluated),
-            _ => Err("a recording executes nothing".to_owned()),
+            _ => Err(Error::new("a recording executes nothing")),
         };
-        reporter.say(&evaluated.unwrap_or_else(WorkerReply::Broken))?;
+        reporter.say(&evaluated.unwrap_or_else(|problem| WorkerReply::Broken(problem.into())))?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io;
 use super::replay;
 use super::watched::{Reporter, WatchedDevice};
 use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::error::Error;
 use crate::runner::device::{self, DeviceChoice, self_check};
 use crate::runner::evaluate::{Arena, Ended, Stock, accept, evaluate, time};
 use crate::runner::messages::{WorkerReply, WorkerRequest};
@@ -28,12 +29,12 @@ pub(in crate::runner) fn serve_over(
         return replay::serve(path, &mut requests, &reporter);
     }
     let found = device::describe(choice);
-    reporter.say(&WorkerReply::Hello(found.clone()))?;
+    reporter.say(&WorkerReply::Hello(found.clone().map_err(String::from)))?;
     // A supervisor that may not use the device ends this process instead.
     let (Ok(_), Some(WorkerRequest::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(reporter.say(&WorkerReply::Opened(Err(reason)))?),
+        Err(reason) => return Ok(reporter.say(&WorkerReply::Opened(Err(reason.into())))?),
     };
     reporter.say(&WorkerReply::Opened(Ok(())))?;
     let mut device = WatchedDevice::new(device, reporter.clone());
@@ -69,7 +70,7 @@ fn answer(
     let mut step =
         |case: &str, doing: &str| reporter.tell(&WorkerReply::Step { case: case.into(), doing: doing.to_owned() });
     let answered = match request {
-        WorkerRequest::Open => Err(Ended::Machine("the device is open already".to_owned())),
+        WorkerRequest::Open => Err(Ended::Machine(Error::new("the device is open already"))),
         WorkerRequest::SelfCheck(artifact) => {
             // The self-check has a single deadline, so its launch is not reported.
             self_check::run(device.device.as_mut(), &artifact)
@@ -87,7 +88,7 @@ fn answer(
     };
     answered.unwrap_or_else(|ended| match ended {
         Ended::Outcome(outcome) | Ended::TooLong(outcome) => WorkerReply::Failed(outcome),
-        Ended::Oracle(problem) => WorkerReply::OracleFailed(problem),
-        Ended::Machine(message) => WorkerReply::Broken(message),
+        Ended::Oracle(problem) => WorkerReply::OracleFailed(problem.into()),
+        Ended::Machine(problem) => WorkerReply::Broken(problem.into()),
     })
 }

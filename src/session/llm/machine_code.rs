@@ -41,7 +41,7 @@ impl Session<'_> {
         let known = known.filter(|id| self.state.history().iteration(*id).is_some());
         let id = known.ok_or_else(|| error!("iteration {iteration} has no time on record in this session"))?;
         let (variant, _) = self.store.launched(id).await.map_err(|error| error.to_string())?;
-        sass::of_variant(self.cache.compiler(), variant, lines).await.map_err(Error::from)
+        sass::of_variant(self.cache.compiler(), variant, lines).await
     }
 }
 

@@ -91,7 +91,8 @@ impl Running<'_> {
         let Pair { workload, family, .. } = pair;
         let Runnable { case, variant, artifact } = one;
         let (device, model_flop) = (self.evaluator.device(), self.evaluator.measuring().model_flop);
-        let planned = planning::of_case(family, &variant.params, case, workload, device, model_flop);
+        let planned =
+            planning::of_case(family, &variant.params, case, workload, device, model_flop).map_err(String::from);
         let kernel = Kernel {
             workload,
             variant,

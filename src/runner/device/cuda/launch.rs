@@ -11,6 +11,7 @@ use super::argument::{Argument, MAP_BYTES, NUMBER_BYTES};
 use super::tensor_map::encode;
 use super::{CudaDevice, Fault, Module, Work, describe, fault};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
+use crate::error::{Result, error};
 
 /// The largest cluster, in blocks, that runs on every GPU with clusters. A larger one needs an attribute of the
 /// function (CUDA C++ Programming Guide, "Thread Block Clusters").
@@ -47,7 +48,7 @@ impl CudaDevice {
             }
         };
         if let Some(param_bytes) = &function.param_bytes {
-            check_arguments(launch, param_bytes).map_err(Fault::Refused)?;
+            check_arguments(launch, param_bytes).map_err(|refusal| Fault::Refused(refusal.into()))?;
         }
         let function = function.handle;
         let wanted = i32::try_from(launch.shared_bytes)
@@ -145,17 +146,17 @@ fn param_bytes(function: sys::CUfunction) -> Result<Option<Vec<usize>>, Fault> {
 
 /// Checks that a launch has one argument of the right size for each parameter. Errors are worded as the virtual GPU
 /// words them.
-fn check_arguments(launch: &Launch, param_bytes: &[usize]) -> Result<(), String> {
+fn check_arguments(launch: &Launch, param_bytes: &[usize]) -> Result<()> {
     let (kernel, given, wanted) = (&launch.kernel, launch.args.len(), param_bytes.len());
     if given != wanted {
-        return Err(format!("`{kernel}` takes {wanted} arguments, not {given}"));
+        return Err(error!("`{kernel}` takes {wanted} arguments, not {given}"));
     }
     for (place, (arg, size)) in launch.args.iter().zip(param_bytes).enumerate() {
         let is_map = matches!(arg, Arg::TensorMap(_));
         let bytes = if is_map { MAP_BYTES } else { NUMBER_BYTES };
         if bytes < *size || (is_map && bytes != *size) {
             // The compiler names parameters like this.
-            return Err(format!("parameter `{kernel}_param_{place}` of `{kernel}` has {size} bytes, not {bytes}"));
+            return Err(error!("parameter `{kernel}_param_{place}` of `{kernel}` has {size} bytes, not {bytes}"));
         }
     }
     Ok(())

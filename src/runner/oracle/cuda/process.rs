@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::artifact::Artifact;
 use crate::domain::oracle::{OracleLaunch, OracleType, OracleValue, stretched};
 use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
+use crate::error::{Result, error};
 use crate::runner::child;
 use crate::runner::device::{self, Buffer, Device, DeviceChoice, Fault, Work};
 use crate::runner::frames::{self, Message};
@@ -99,7 +100,7 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
     let mut out = child::replies()?;
     let mut device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(frames::write(&mut out, &Reply::Failed(reason))?),
+        Err(reason) => return Ok(frames::write(&mut out, &Reply::Failed(reason.into()))?),
     };
     frames::write(&mut out, &Reply::Ready)?;
     while let Ok(Request::Call(call)) = requests.recv() {
@@ -107,7 +108,7 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
         match carry_out(device.as_mut(), &call, &inputs) {
             Ok(outputs) => send(&mut out, &outputs)?,
             Err(problem) => {
-                frames::write(&mut out, &Reply::Failed(problem))?;
+                frames::write(&mut out, &Reply::Failed(problem.into()))?;
                 // The device may be lost, and giving it back may hang, so the operating system has to do that.
                 child::end();
             }
@@ -145,7 +146,7 @@ fn send(out: &mut impl Write, outputs: &[u8]) -> std::io::Result<()> {
 }
 
 /// Executes the kernel once, and returns the wanted rows of every output. The error is one sentence.
-fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<Vec<u8>> {
     let explained = |fault: Fault| match fault {
         Fault::Refused(problem)
         | Fault::NotModelled(problem)
@@ -166,7 +167,7 @@ fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result
     let written: Vec<Buffer> = call.tensors.iter().map(|tensor| buffers[&tensor.name]).collect();
     let mut intact = call.tensors.iter().zip(device.were_intact(&written).map_err(explained)?);
     if let Some((tensor, _)) = intact.find(|(_, is_intact)| !is_intact) {
-        return Err(format!("`{}` writes outside of the tensor `{}`", call.name, tensor.name));
+        return Err(error!("`{}` writes outside of the tensor `{}`", call.name, tensor.name));
     }
     let mut outputs = Vec::new();
     for tensor in &call.tensors {
@@ -277,7 +278,7 @@ fn launch(call: &Call) -> Launch {
 }
 
 /// Refuses an output with an element that still holds poison.
-fn check_written(tensor: &Tensor, bytes: &[u8]) -> Result<(), String> {
+fn check_written(tensor: &Tensor, bytes: &[u8]) -> Result<()> {
     // Every integer is one that a kernel may write.
     if tensor.is_read || !tensor.is_float() || compare::filled(bytes, size_of::<f64>(), POISON) == 0 {
         return Ok(());
@@ -288,9 +289,8 @@ fn check_written(tensor: &Tensor, bytes: &[u8]) -> Result<(), String> {
         Some(at) => {
             let (row, column) = (at / tensor.row_len, at % tensor.row_len);
             let name = &tensor.name;
-            Err(format!(
-                "it does not write element {column} of row {row} of `{name}`: write every element of every output"
-            ))
+            Err(error!("it does not write element {column} of row {row} of `{name}`")
+                .hint("write every element of every output"))
         }
     }
 }

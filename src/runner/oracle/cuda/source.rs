@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::domain::artifact::Artifact;
 use crate::domain::names::did_you_mean;
 use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::error::{Error, Result, error};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::toolchain::Toolchain;
 
@@ -63,13 +64,12 @@ pub fn compile(
     kernel: Option<&str>,
     parameters: &[Parameter],
     arch: &str,
-) -> Result<Compiled, String> {
-    let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
-    let toolchain = Toolchain::find_or_fetch().map_err(|error| format!("{error:#}"))?;
+) -> Result<Compiled> {
+    let exe = std::env::current_exe().map_err(|error| error!("optloop's executable is not known: {error}"))?;
+    let toolchain = Toolchain::find_or_fetch().map_err(|error| error!("{error:#}"))?;
     // No option of the project: --use_fast_math would make an oracle less exact.
-    let compiler = Compiler::new(exe, toolchain, arch, &[], TIME_LIMIT).map_err(|error| format!("{error:#}"))?;
-    let artifact =
-        compiler.compile(&variant(text.to_owned())).map_err(|error| in_users_file(file, &error.to_string()))?;
+    let compiler = Compiler::new(exe, toolchain, arch, &[], TIME_LIMIT).map_err(|error| error!("{error:#}"))?;
+    let artifact = compiler.compile(&variant(text.to_owned())).map_err(|error| in_users_file(file, &error))?;
     let entries: Vec<&str> = artifact.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let (entry, name) = chosen(file, &entries, kernel)?;
     let entry = entry.to_owned();
@@ -77,9 +77,9 @@ pub fn compile(
     match compiler.compile(&variant(asserted)) {
         Ok(_) => Ok(Compiled { artifact, entry, name }),
         Err(CompileError::Rejected { log }) if log.contains(ASSERTED) => {
-            Err(format!("{file}: {}", mistakes(&log, &name, parameters).join("; ")))
+            Err(Error::of_all(&mistakes(&log, &name, parameters)).within(file))
         }
-        Err(error) => Err(in_users_file(file, &error.to_string())),
+        Err(error) => Err(in_users_file(file, &error)),
     }
 }
 
@@ -87,23 +87,23 @@ fn variant(source: String) -> Variant {
     Variant { family: "oracle".to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
 }
 
-fn in_users_file(file: &str, message: &str) -> String {
-    message.replace(COMPILED_AS, &format!("{file}("))
+fn in_users_file(file: &str, error: &CompileError) -> Error {
+    Error::new(error.to_string().replace(COMPILED_AS, &format!("{file}(")))
 }
 
 /// Returns the entry point to launch, and the name of its function.
-fn chosen<'a>(file: &str, entries: &[&'a str], kernel: Option<&str>) -> Result<(&'a str, String), String> {
+fn chosen<'a>(file: &str, entries: &[&'a str], kernel: Option<&str>) -> Result<(&'a str, String)> {
     let named: Vec<(&str, String)> = entries.iter().map(|entry| (*entry, function(entry))).collect();
     let names = || named.iter().map(|(_, name)| name.as_str());
     let with = |wanted: &str| named.iter().find(|(_, name)| name == wanted).cloned();
     match (kernel, &named[..]) {
-        (_, []) => Err(format!("{file} has no `__global__` function: a template alone is none")),
+        (_, []) => Err(error!("{file} has no `__global__` function: a template alone is none")),
         (Some(wanted), _) => with(wanted).ok_or_else(|| {
-            format!("{file} has no kernel `{wanted}`{}: it has {}", did_you_mean(wanted, names()), listed(names()))
+            error!("{file} has no kernel `{wanted}`{}: it has {}", did_you_mean(wanted, names()), listed(names()))
         }),
         (None, [only]) => Ok(only.clone()),
         (None, _) => with("oracle").ok_or_else(|| {
-            format!("{file} has the kernels {}: name one of them as `kernel` in [oracle_launch]", listed(names()))
+            error!("{file} has the kernels {}", listed(names())).hint("name one of them as `kernel` in [oracle_launch]")
         }),
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     fn the_kernel_is_the_only_one_or_the_one_that_is_named() {
         let chosen = |entries: &[&str], kernel: Option<&str>| match chosen("o.cu", entries, kernel) {
             Ok((entry, name)) => format!("{entry} {name}"),
-            Err(problem) => problem,
+            Err(problem) => problem.to_string(),
         };
         assert_eq!(chosen(&["_Z4sumsPKdPdx"], None), "_Z4sumsPKdPdx sums");
         assert_eq!(chosen(&["first", "oracle"], None), "oracle oracle");
