@@ -1,7 +1,7 @@
 //! Whatever the line, a baseline program's answer is read or refused.
 #![no_main]
 
-use optloop::runner::baseline::{Failure, Hello, Prepared, Released, Sampled, answer, parse_answer};
+use optloop::runner::baseline::{Done, Failure, Hello, Prepared, Sampled, answer, parse_answer};
 
 libfuzzer_sys::fuzz_target!(|line: &[u8]| {
     match answer(line) {
@@ -9,7 +9,7 @@ libfuzzer_sys::fuzz_target!(|line: &[u8]| {
             let _ = parse_answer::<Hello>(value.clone());
             let _ = parse_answer::<Prepared>(value.clone());
             let _ = parse_answer::<Sampled>(value.clone());
-            let _ = parse_answer::<Released>(value);
+            let _ = parse_answer::<Done>(value);
         }
         Err(Failure::Refused(why) | Failure::Disconnected(why)) => assert!(!why.contains('\n'), "{why:?}"),
     }

@@ -2,15 +2,16 @@
 #![no_main]
 
 use optloop::config::Config;
+use optloop_fuzz::expect_one_sentence;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     match Config::parse(text) {
         Ok(config) => {
-            config.policy();
-            config.step_timeout();
+            config.measuring();
+            config.worker_timeouts();
             config.compile_limits();
             config.parallel_compilations();
         }
-        Err(problem) => assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}"),
+        Err(problem) => expect_one_sentence(&problem),
     }
 });

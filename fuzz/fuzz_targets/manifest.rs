@@ -10,19 +10,20 @@ use optloop::domain::regime::Regime;
 use optloop::domain::workload::Case;
 use optloop::ops;
 use optloop::runner::render::render;
+use optloop_fuzz::expect_one_sentence;
 
 static DEVICE: LazyLock<DeviceInfo> = LazyLock::new(|| DeviceInfo::of_arch("sm_90a").expect("it is known"));
 
 static CASE: LazyLock<Case> = LazyLock::new(|| {
     let dims = [("B", 2), ("H", 3), ("Sq", 65), ("Sk", 129), ("D", 64), ("CAUSAL", 1)];
     let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
-    Case { name: "case".to_owned(), dims, regime: Regime::Warm }
+    Case { name: "case".into(), dims, regime: Regime::Warm }
 });
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let family = match Family::parse(text, "constexpr int D = <$ D $>;".to_owned()) {
         Ok(family) => family,
-        Err(problem) => return assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}"),
+        Err(problem) => return expect_one_sentence(&problem),
     };
     let params = family.defaults();
     let op = ops::find("attention").expect("it is known");

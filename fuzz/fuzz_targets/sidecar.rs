@@ -2,6 +2,7 @@
 #![no_main]
 
 use optloop::domain::sidecar::Sidecar;
+use optloop_fuzz::expect_one_sentence;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     match Sidecar::parse(text) {
@@ -11,6 +12,6 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
             let again = Sidecar::parse(&sidecar.to_json().expect("it can be written"));
             assert!(again.is_ok(), "{again:?}");
         }
-        Err(problem) => assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}"),
+        Err(problem) => expect_one_sentence(&problem),
     }
 });

@@ -4,11 +4,12 @@
 use optloop::domain::device::DeviceInfo;
 use optloop::domain::workload::Workload;
 use optloop::ops;
+use optloop_fuzz::expect_one_sentence;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     match Workload::parse(text, ops::find) {
         Ok(workload) => {
-            for name in workload.cases.iter().map(|case| &case.name).chain([&workload.name]) {
+            for name in workload.cases.iter().map(|case| case.name.as_str()).chain([workload.name.as_str()]) {
                 assert!(!name.is_empty() && !name.contains(['/', '\\', '.']) && !name.starts_with('-'), "{name:?}");
             }
             for case in &workload.cases {
@@ -17,6 +18,6 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
             }
             let _ = workload.lightest(1e9).on(&DeviceInfo::of_arch("sm_90a").expect("it is known"));
         }
-        Err(problem) => assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}"),
+        Err(problem) => expect_one_sentence(&problem),
     }
 });
