@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::baseline_start::BaselineStart;
-use super::case_state::Candidate;
 use super::decide::{Baselines, may_time_baselines};
 use super::event::{Event, Interrupt};
+use super::state::case_state::Candidate;
 use super::{BUDGET, Session};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;

@@ -4,6 +4,11 @@
 //! The queue is longer than the number of compilations at once. Behind a slow one, others may wait finished, and would
 //! otherwise leave their cores idle.
 
+pub(super) mod duplicates;
+pub(super) mod kernel_cache;
+mod prospects;
+pub(super) mod suggestions;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -12,10 +17,10 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock, Semaphore};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
-use super::prospects;
+
+use self::suggestions::{Admitted, Drawn, SuggestionBatch};
 use super::setup::SessionSetup;
 use super::state::SessionState;
-use super::suggestions::{self, Admitted, Drawn, SuggestionBatch};
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::prediction::Built;
 use crate::agent::{Proposer, SearchContext, claims};

@@ -3,6 +3,13 @@
 //! [`SessionState::apply`] is the only way in which a session learns. The live loop calls it after each write, and
 //! `resume` calls it with the records of the store. So both know the same. It is pure: no clock, no device, no files.
 
+mod beaten;
+pub(super) mod calls;
+pub(super) mod case_state;
+mod gains;
+mod ranking;
+mod score;
+mod suspects;
 #[cfg(test)]
 mod tests;
 
@@ -12,12 +19,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::beaten;
-use super::calls::Calls;
-use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
+use self::calls::Calls;
+use self::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
+use self::suspects::{Suspects, Suspicion};
 use super::meter::Meter;
 use super::setup::SessionSetup;
-use super::suspects::{Suspects, Suspicion};
 use crate::domain::attempt::Attempt;
 use crate::domain::call_record::CallEnded;
 use crate::domain::comparison::Role;
