@@ -34,12 +34,12 @@ use anyhow::Context;
 use tokio::sync::Mutex;
 
 use crate::agent::Proposer;
+use crate::domain::budget::phase::{self, PhaseTime, StepTimes};
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
-use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
-use crate::domain::phase::{self, PhaseTime, StepTimes};
 use crate::domain::proposal::KnownWinner;
+use crate::domain::record::gain::CaseGain;
 use crate::domain::record::{ContentHashes, Environment, FamilyLeftOut, SessionKind, SessionScope, Status};
 use crate::domain::workload::Workload;
 use crate::llm::Endpoint;

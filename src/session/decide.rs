@@ -22,9 +22,9 @@ use self::scaling::ExperimentDue;
 use super::meter::{Reserve, Time};
 use super::state::SessionState;
 use super::state::case_state::{BestCandidate, CaseState};
+use crate::domain::budget::stop::EarlyEnd;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{BaselineKind, Status};
-use crate::domain::stop::EarlyEnd;
 use crate::domain::variant::VariantHash;
 
 /// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half

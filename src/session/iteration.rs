@@ -19,10 +19,10 @@ use super::pipeline::suggestions::{self, SuggestionBatch};
 use super::pipeline::{Assessed, Pipeline};
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Evaluation;
-use crate::domain::finding::Finding;
-use crate::domain::journal::Begun;
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::evaluation::Evaluation;
+use crate::domain::proposal::finding::Finding;
+use crate::domain::proposal::origin::Purpose;
+use crate::domain::record::journal::Begun;
 use crate::runner::activity;
 
 /// How long a request takes to reach the worker. An evaluation takes several times as long.

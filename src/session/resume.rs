@@ -3,8 +3,8 @@
 use super::Session;
 use super::winners::target::{NoCommit, Target};
 use crate::domain::ids::CaseName;
-use crate::domain::journal::Record;
 use crate::domain::proposal::KnownWinner;
+use crate::domain::record::journal::Record;
 use crate::store::Past;
 use crate::vcs::{CommitId, FoundBy};
 

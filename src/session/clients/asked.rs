@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::domain::approach::Approach;
-use crate::domain::comparison::Comparison;
+use crate::domain::claims::approach::Approach;
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::measurement::comparison::Comparison;
 use crate::error::Result;
 
 /// What a client asks for.

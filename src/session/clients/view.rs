@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::asked::{Amounts, Answer, Answered, Look, OnRecord, Reply, Standing};
 use crate::agent::Tuned;
 use crate::agent::llm::prompt::Task;
-use crate::domain::finding::Finding;
-use crate::domain::floor::Floor;
 use crate::domain::history::Finished;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::measurement::floor::Floor;
+use crate::domain::proposal::finding::Finding;
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::error::{Error, error};
 use crate::runner::compile::Compiler;
 use crate::runner::sass::{self, Lines};
@@ -176,7 +176,7 @@ impl<'a> View<'a> {
                 "over": hypothesis.reference.describe(),
                 "us": one.times.iter().map(|time| (time.case.to_string(), json!(time.median_ns / 1e3)))
                     .collect::<serde_json::Map<_, _>>(),
-                "ratio_to_base": crate::domain::refuted::ln_speedup(history, one).map(f64::exp),
+                "ratio_to_base": crate::domain::history::refuted::ln_speedup(history, one).map(f64::exp),
             })
         });
         let failed =

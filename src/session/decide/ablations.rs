@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::counters::OnCase;
-use crate::domain::ablation::{self, Ablated};
-use crate::domain::floor::floor_ns;
+use crate::domain::code::ablation::{self, Ablated};
 use crate::domain::history::Finished;
 use crate::domain::ids::CaseName;
+use crate::domain::measurement::floor::floor_ns;
 use crate::domain::workload::Case;
 use crate::session::meter::Time;
 use crate::session::state::SessionState;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::domain::evaluation::Measurement;
-use crate::domain::floor::floor_ns;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::timing::Timing;
+use crate::domain::measurement::evaluation::Measurement;
+use crate::domain::measurement::floor::floor_ns;
+use crate::domain::statistics::timing::Timing;
 use crate::session::meter::Time;
 use crate::session::state::SessionState;
 

@@ -4,10 +4,10 @@
 //! configuration of a winner's family to that winner, each on the case with the most headroom.
 
 use crate::agent::path::{self, Begun};
-use crate::domain::experiment::Path;
 use crate::domain::history::Finished;
 use crate::domain::ids::CaseName;
-use crate::domain::origin::Change;
+use crate::domain::proposal::experiment::Path;
+use crate::domain::proposal::origin::Change;
 use crate::domain::variant::Params;
 use crate::session::meter::Time;
 use crate::session::state::SessionState;

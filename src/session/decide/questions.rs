@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::agent::diagnosis;
 use crate::agent::llm::bandit::{self, TrackRecord};
-use crate::domain::call_record::CallSubject;
+use crate::domain::models::call_record::CallSubject;
 use crate::session::meter::Time;
 use crate::session::state::SessionState;
 use crate::session::state::calls::Question;

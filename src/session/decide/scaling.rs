@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use crate::agent::diagnosis;
-use crate::domain::experiment::Scaling;
-use crate::domain::floor::floor_ns;
 use crate::domain::history::Finished;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::measurement::floor::floor_ns;
 use crate::domain::op::Axis;
+use crate::domain::proposal::experiment::Scaling;
 use crate::domain::workload::Case;
 use crate::runner::planning;
 use crate::session::meter::Time;

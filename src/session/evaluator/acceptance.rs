@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::failed_checks::FailedCheck;
-use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
 use crate::domain::op::{Dims, Op, show_dims};
 use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Tolerance};
@@ -226,8 +226,8 @@ fn limit_of(baseline_error: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::plan::LaunchPlan;
-    use crate::domain::regime::Regime;
+    use crate::domain::device::regime::Regime;
+    use crate::domain::family::plan::LaunchPlan;
 
     #[test]
     fn a_shape_that_takes_too_long_and_larger_ones_are_skipped_unless_they_are_like_the_case() {

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use crate::domain::check::Check;
-use crate::domain::comparison::{Comparison, Role};
-use crate::domain::evaluation::Outcome;
-use crate::domain::floor::floor_ns;
-use crate::domain::gpu_state::Load;
-use crate::domain::journal::Disqualified;
-use crate::domain::measuring::Measuring;
+use crate::domain::device::gpu_state::Load;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::comparison::{Comparison, Role};
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::floor::floor_ns;
+use crate::domain::measurement::settings::Measuring;
+use crate::domain::record::journal::Disqualified;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Extent, Terms, with_control};
 use crate::runner::inputs;

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::domain::check::Check;
-use crate::domain::evaluation::Outcome;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::runner::messages::AcceptancePart;
 
 /// What a variant has failed.

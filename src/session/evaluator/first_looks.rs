@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::proposal::origin::Purpose;
 use crate::runner::first_look::{FailedLook, FirstLook, LookError};
 use crate::runner::inputs;
 use crate::runner::messages::PlannedCase;

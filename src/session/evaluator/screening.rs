@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::error::Error;
 use crate::runner::compile::CompileError;
 use crate::runner::inputs;

@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 
-use crate::domain::ablation::{Ablated, Ablation};
-use crate::domain::journal::Record;
+use crate::domain::code::ablation::{Ablated, Ablation};
+use crate::domain::record::journal::Record;
 use crate::error::error;
 use crate::runner::ablation::{self, Lined};
 use crate::runner::activity;

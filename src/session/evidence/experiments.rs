@@ -4,10 +4,10 @@
 use anyhow::Context;
 
 use crate::agent::{cause_tests, path};
-use crate::domain::experiment::{Path, Scaling};
-use crate::domain::hypothesis::{Hypothesis, Reference};
-use crate::domain::origin::{Change, Origin, Purpose};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::proposal::Proposal;
+use crate::domain::proposal::experiment::{Path, Scaling};
+use crate::domain::proposal::origin::{Change, Origin, Purpose};
 use crate::runner::planning;
 use crate::session::Session;
 use crate::session::decide::Baselines;

@@ -1,13 +1,13 @@
 //! Applies the rules of the diagnosis to a variant, with what the session knows of it. Pure.
 
 use crate::agent::diagnosis::{self, Point, Subject};
-use crate::domain::artifact::KernelResources;
+use crate::domain::code::artifact::KernelResources;
+use crate::domain::code::profile::Profile;
 use crate::domain::family::Family;
-use crate::domain::finding::{EvidenceSource, Finding};
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::history::CaseTime;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::plan::LaunchPlan;
-use crate::domain::profile::Profile;
+use crate::domain::proposal::finding::{EvidenceSource, Finding};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Case;
 use crate::session::state::SessionState;

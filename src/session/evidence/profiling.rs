@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 
-use crate::domain::counters::{Counted, CountedBaseline, Counters};
+use crate::domain::code::counters::{Counted, CountedBaseline, Counters};
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::CaseName;
-use crate::domain::journal::Record;
-use crate::domain::regime::Regime;
+use crate::domain::record::journal::Record;
 use crate::error::{Error, error};
 use crate::runner::activity;
 use crate::runner::baseline::ProfiledCall;

@@ -13,9 +13,9 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::journal::Begun;
-use crate::domain::phase::StepTimes;
+use crate::domain::budget::phase::StepTimes;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::record::journal::Begun;
 use crate::session::Session;
 use crate::session::decide::{ForLanes, for_lanes};
 use crate::session::evaluator::Evaluated;

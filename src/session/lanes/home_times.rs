@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Case;
 use crate::runner::messages::{CaseRequest, EvaluateRequest};
@@ -164,8 +164,8 @@ async fn expect_wrong(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::check::Check;
     use crate::domain::device::DeviceInfo;
+    use crate::domain::measurement::check::Check;
     use crate::runner::trial::{Seeds, Trial};
     use crate::session::synthetic::{CASES, Scenario, compiled, evaluation, measurement, setup};
 

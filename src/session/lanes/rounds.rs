@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::home_times::{Job, Reference};
-use crate::domain::hypothesis::{Hypothesis, Reference as Beside};
-use crate::domain::origin::Purpose;
+use crate::domain::claims::hypothesis::{Hypothesis, Reference as Beside};
 use crate::domain::proposal::Proposal;
+use crate::domain::proposal::origin::Purpose;
 use crate::runner::messages::{CaseRequest, EvaluateRequest};
 use crate::session::Session;
 use crate::session::decide::iterations_left;

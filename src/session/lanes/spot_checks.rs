@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::IterationId;
-use crate::domain::timing::Timing;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::statistics::timing::Timing;
 use crate::runner::inputs;
 
 /// So many results of each machine are checked at first.

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::agent::SearchContext;
-use crate::domain::finding::Finding;
 use crate::domain::history::Finished;
+use crate::domain::proposal::finding::Finding;
 use crate::session::evidence::findings::{self, Evidence};
 use crate::session::state::SessionState;
 

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::cubin;
-use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::code::cubin;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::proposal::origin::Purpose;
 use crate::runner::messages::CaseRequest;
 use crate::session::pipeline::Compiled;
 

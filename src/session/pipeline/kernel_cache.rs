@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::domain::artifact::Artifact;
-use crate::domain::comparison::Role;
-use crate::domain::evaluation::Measurement;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::ids::IterationId;
+use crate::domain::measurement::comparison::Role;
+use crate::domain::measurement::evaluation::Measurement;
 use crate::domain::variant::Variant;
 use crate::runner::activity::{self, Limit};
 use crate::runner::comparison::Entry;

@@ -5,12 +5,12 @@
 
 use crate::agent::claims;
 use crate::agent::prediction::Built;
+use crate::domain::claims::prediction::Prediction;
 use crate::domain::code::CodeFigures;
 use crate::domain::device::TimeSource;
 use crate::domain::history::ConfigurationId;
 use crate::domain::ids::CaseName;
-use crate::domain::origin::{Origin, Purpose};
-use crate::domain::prediction::Prediction;
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::Params;
 use crate::runner::messages::CaseRequest;

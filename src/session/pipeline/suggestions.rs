@@ -8,10 +8,10 @@ use std::collections::HashSet;
 
 use super::prospects;
 use crate::agent::diagnosis::{self, Diagnosis};
-use crate::domain::attempt::Attempt;
-use crate::domain::finding::Finding;
 use crate::domain::history::ConfigurationId;
+use crate::domain::history::attempt::Attempt;
 use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::finding::Finding;
 use crate::session::state::SessionState;
 
 /// What the proposer came up with.

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use crate::domain::comparison::{Comparison, near_tie};
-use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
+use crate::domain::measurement::comparison::{Comparison, near_tie};
+use crate::domain::measurement::evaluation::Measurement;
+use crate::domain::measurement::verdict::is_far_behind;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Baseline, BaselineKind, Final};
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::variant::{Params, VariantHash};
-use crate::domain::verdict::is_far_behind;
 
 /// The most variants that a final settles between. Each costs the time of a confirmation.
 pub(in crate::session) const MAX_NEAR_TIES: usize = 4;

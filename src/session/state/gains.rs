@@ -4,9 +4,9 @@
 //! run: the same as the report's.
 
 use super::case_state::{Candidate, CaseState};
-use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
-use crate::domain::gain::{CaseGain, GainResult, SLOWER};
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::measurement::comparison::{Comparison, Participant, Role, paired_ratio};
+use crate::domain::record::gain::{CaseGain, GainResult, SLOWER};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::statistics::Ratio;
 use crate::domain::variant::{Params, VariantHash};
@@ -225,7 +225,7 @@ impl Best<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Purpose;
+    use crate::domain::proposal::origin::Purpose;
     use crate::session::synthetic::{CASES, Scenario, setup};
 
     #[test]

@@ -1,12 +1,12 @@
 //! How the variants of a case compare with each other.
 
 use super::case_state::{Candidate, CaseState, MAX_NEAR_TIES};
-use crate::domain::comparison::near_tie;
-use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::journal::{Begun, Concluded, Disqualified};
-use crate::domain::origin::Purpose;
-use crate::domain::verdict::Verdict;
+use crate::domain::measurement::comparison::near_tie;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::origin::Purpose;
+use crate::domain::record::journal::{Begun, Concluded, Disqualified};
 use crate::session::state::SessionState;
 
 /// How far a kernel may be behind the best of its case, as a factor, to be worth counters, ablations and a final.

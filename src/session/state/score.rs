@@ -1,11 +1,11 @@
 //! Scores a claim against what it names.
 
-use crate::domain::comparison::{Participant, Role};
-use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
-use crate::domain::origin::Origin;
-use crate::domain::verdict::Decision;
+use crate::domain::measurement::comparison::{Participant, Role};
+use crate::domain::measurement::evaluation::{Evaluation, Measurement, Outcome};
+use crate::domain::measurement::verdict::Decision;
+use crate::domain::proposal::origin::Origin;
 use crate::session::state::SessionState;
 
 impl SessionState {
@@ -58,10 +58,10 @@ fn paired(found: &Measurement, is_reference: impl FnMut(&&Participant) -> bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::hypothesis::Score;
-    use crate::domain::origin::Purpose;
-    use crate::domain::prediction::{Prediction, Strength};
-    use crate::domain::verdict::judge;
+    use crate::domain::claims::hypothesis::Score;
+    use crate::domain::claims::prediction::{Prediction, Strength};
+    use crate::domain::measurement::verdict::judge;
+    use crate::domain::proposal::origin::Purpose;
     use crate::session::synthetic::{CASES, Scenario, evaluation, measurement, setup};
 
     /// The initial kernel takes 1000, the incumbent 10 and the baseline 20. A variant of 10.2 is 98 times as fast as

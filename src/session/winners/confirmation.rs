@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 
-use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
-use crate::domain::origin::Purpose;
 use crate::domain::proposal::Proposal;
+use crate::domain::proposal::origin::Purpose;
 use crate::session::Session;
 use crate::session::decide::ConfirmationDue;
 use crate::session::pipeline::Compiled;

@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 
-use crate::domain::comparison::{Comparison, Role, beating};
-use crate::domain::journal::Record;
+use crate::domain::measurement::comparison::{Comparison, Role, beating};
+use crate::domain::measurement::verdict::{Verdict, judge_final};
 use crate::domain::record::Final;
-use crate::domain::verdict::{Verdict, judge_final};
+use crate::domain::record::journal::Record;
 use crate::runner::comparison::Extent;
 use crate::session::Session;
 use crate::session::evaluator::Setback;
