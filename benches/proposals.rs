@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use optloop::agent::diagnosis::diagnose;
 use optloop::agent::{self, Proposer, SearchContext};
-use optloop::domain::correctness::Correctness;
-use optloop::domain::cost::Spent;
+use optloop::domain::budget::cost::Spent;
 use optloop::domain::device::DeviceInfo;
-use optloop::domain::evaluation::{Evaluation, Measurement, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::history::{ConfigurationId, History};
 use optloop::domain::ids::IterationId;
-use optloop::domain::journal::{Begun, Concluded};
+use optloop::domain::measurement::correctness::Correctness;
+use optloop::domain::measurement::evaluation::{Evaluation, Measurement, Outcome};
+use optloop::domain::measurement::verdict::{Policy, judge};
 use optloop::domain::proposal::Suggestion;
-use optloop::domain::sampling::Sampling;
-use optloop::domain::timing::Timing;
+use optloop::domain::record::journal::{Begun, Concluded};
+use optloop::domain::statistics::sampling::Sampling;
+use optloop::domain::statistics::timing::Timing;
 use optloop::domain::variant::{VariantHash, show_params};
-use optloop::domain::verdict::{Policy, judge};
 use optloop::domain::workload::{Case, Workload};
 use optloop::ops;
 

@@ -14,12 +14,12 @@ use anyhow::{Context, anyhow, bail};
 
 use crate::catalog::{Families, Project};
 use crate::config::Config;
-use crate::domain::artifact::Artifact;
-use crate::domain::conditions::Conditions;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Outcome;
+use crate::domain::device::regime::{self, Regime};
 use crate::domain::ids::{CaseName, SessionId};
-use crate::domain::regime::{self, Regime};
+use crate::domain::measurement::conditions::Conditions;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::workload::{Case, Workload};
 use crate::error::{Error, error};
 use crate::evaluate::{Evaluator, Rejection};

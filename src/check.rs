@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::ids::CaseName;
-use crate::domain::measuring::Measuring;
-use crate::domain::toml_text;
+use crate::domain::measurement::settings::Measuring;
+use crate::domain::text::toml_text;
 use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 

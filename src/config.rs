@@ -19,12 +19,12 @@ pub use sections::{
     SessionConfig, StopConfig, StoreConfig, ValidateConfig, VirtualGpuConfig, WorkerConfig,
 };
 
-use crate::domain::comparison::MIN_ROUNDS;
-use crate::domain::expected::in_words;
-use crate::domain::measuring::Measuring;
-use crate::domain::sampling::{MIN_SAMPLES, Sampling};
-use crate::domain::toml_text;
-use crate::domain::verdict::Policy;
+use crate::domain::measurement::comparison::MIN_ROUNDS;
+use crate::domain::measurement::settings::Measuring;
+use crate::domain::measurement::verdict::Policy;
+use crate::domain::statistics::sampling::{MIN_SAMPLES, Sampling};
+use crate::domain::text::expected::in_words;
+use crate::domain::text::toml_text;
 use crate::error::Error;
 use crate::files;
 use crate::runner::baseline;

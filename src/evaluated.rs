@@ -7,21 +7,21 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::domain::artifact::KernelResources;
-use crate::domain::comparison::Role;
-use crate::domain::counters::Counters;
+use crate::domain::claims::hypothesis::Score;
+use crate::domain::code::artifact::KernelResources;
+use crate::domain::code::counters::Counters;
+use crate::domain::code::occupancy::occupancy;
+use crate::domain::code::profile::Profile;
+use crate::domain::device::regime::Regime;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::Outcome;
-use crate::domain::hypothesis::Score;
+use crate::domain::family::plan::{Launch, LaunchPlan, Preparation};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::occupancy::occupancy;
+use crate::domain::measurement::comparison::Role;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::op::Dims;
-use crate::domain::plan::{Launch, LaunchPlan, Preparation};
-use crate::domain::profile::Profile;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionKind};
-use crate::domain::regime::Regime;
 use crate::domain::variant::{Params, VariantHash};
-use crate::domain::verdict::Verdict;
 use crate::store::{IterationDetail, Like, Store, StoreError};
 
 pub use parts::{Part, Sources, parts};

@@ -14,12 +14,12 @@ mod tests;
 
 use tera::{Context, EscapeFn, Tera};
 
+use crate::domain::code::ptx;
 use crate::domain::device::DeviceKey;
-use crate::domain::escape;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::op::Dims;
-use crate::domain::plan::LaunchPlan;
-use crate::domain::ptx;
 use crate::domain::sidecar::Sidecar;
+use crate::domain::text::escape;
 use crate::domain::workload::Workload;
 
 use self::interface::Interface;

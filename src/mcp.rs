@@ -29,8 +29,8 @@ use rmcp::{ErrorData, ServiceExt};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::domain::escape::one_line;
 use crate::domain::ids::SessionId;
+use crate::domain::text::escape::one_line;
 use crate::session::Door;
 use crate::store::Store;
 

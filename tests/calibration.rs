@@ -12,7 +12,7 @@ use optloop::agent::prediction::{again, known_after};
 use optloop::catalog::Project;
 use optloop::domain::family::Family;
 use optloop::domain::history::History;
-use optloop::domain::origin::Purpose;
+use optloop::domain::proposal::origin::Purpose;
 use optloop::domain::record::SessionRecord;
 use optloop::report::contract::Calibration;
 use optloop::report::{ReportInput, build};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use optloop::catalog::Project;
 use optloop::config::Config;
+use optloop::domain::code::profile::{Cause, Profile};
 use optloop::domain::device::DeviceInfo;
-use optloop::domain::profile::{Cause, Profile};
 use optloop::domain::variant::{Params, VariantHash};
 use optloop::domain::workload::Workload;
 use optloop::runner::compile::Compiler;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use optloop::domain::device::{DeviceInfo, Peaks};
-use optloop::domain::plan::{Arg, LaunchPlan, ScalarValue};
+use optloop::domain::family::plan::{Arg, LaunchPlan, ScalarValue};
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
 use optloop::runner::peaks::probes::{Effort, Peak, probes};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use optloop::catalog::Project;
 use optloop::config::Config;
-use optloop::domain::artifact::Artifact;
-use optloop::domain::check::Check;
+use optloop::domain::code::artifact::Artifact;
 use optloop::domain::corpus::CorpusEntry;
 use optloop::domain::device::DeviceInfo;
-use optloop::domain::evaluation::Outcome;
+use optloop::domain::measurement::check::Check;
+use optloop::domain::measurement::evaluation::Outcome;
 use optloop::domain::variant::{Params, VariantHash};
 use optloop::domain::workload::Case;
 use optloop::runner::compile::Compiler;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use optloop::domain::device::DeviceInfo;
 use optloop::domain::family::Family;
 use optloop::domain::op::Dtype;
-use optloop::domain::regime::Regime;
+use optloop::domain::device::regime::Regime;
 use optloop::domain::workload::Case;
 use optloop::ops;
 use optloop::runner::render::render;

@@ -3,12 +3,12 @@
 
 use super::local::of_remedy;
 use super::{SearchContext, claims};
+use crate::domain::claims::hypothesis::Hypothesis;
 use crate::domain::family::Family;
-use crate::domain::finding::{Finding, Remedy};
 use crate::domain::history::{Finished, History};
-use crate::domain::hypothesis::Hypothesis;
-use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::finding::{Finding, Remedy};
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 use crate::error::Error;

@@ -2,14 +2,14 @@
 
 use super::SearchContext;
 use super::prediction::{self, Built, Question};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::claims::prediction::{Direction, Prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
-use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::CaseName;
-use crate::domain::mechanism::Mechanism;
-use crate::domain::origin::{Change, Origin};
-use crate::domain::prediction::{Direction, Prediction};
 use crate::domain::proposal::Proposal;
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 

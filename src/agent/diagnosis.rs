@@ -15,10 +15,10 @@ mod subject;
 use std::collections::HashMap;
 
 use crate::domain::device::DeviceInfo;
-use crate::domain::finding::Finding;
-use crate::domain::floor::floor_ns;
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::measurement::floor::floor_ns;
+use crate::domain::proposal::finding::Finding;
 use crate::domain::workload::Workload;
 
 pub use bound::Bound;

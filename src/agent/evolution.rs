@@ -12,8 +12,8 @@ use super::place::{Place, timed};
 use super::{Proposer, SearchContext, claims};
 use crate::domain::family::{Family, Param};
 use crate::domain::history::{Finished, History};
-use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::variant::Params;
 use crate::error::Error;
 

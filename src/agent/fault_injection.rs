@@ -9,11 +9,11 @@ use rand::{Rng, SeedableRng};
 use super::diagnosis::Diagnosis;
 use super::local::Local;
 use super::{Proposer, SearchContext};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::family::Family;
 use crate::domain::history::History;
-use crate::domain::hypothesis::{Hypothesis, Reference};
-use crate::domain::origin::Origin;
 use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::origin::Origin;
 use crate::domain::workload::Case;
 use crate::error::Error;
 

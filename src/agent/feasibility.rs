@@ -14,9 +14,9 @@ use super::SearchContext;
 use super::forest::Forest;
 use super::likely::{Likely, LikelyByFamily};
 use super::surrogate::Encoding;
-use crate::domain::attempt::Attempt;
 use crate::domain::family::Family;
 use crate::domain::history::History;
+use crate::domain::history::attempt::Attempt;
 
 /// The lowest probability to work at which a configuration is tried. Where less than half of a family works, its own
 /// share counts instead: the better half of a bad space is still searched.

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 
 use super::{SearchContext, claims};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
-use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::CaseName;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::error::{Error, error};
 

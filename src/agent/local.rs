@@ -12,14 +12,14 @@ use super::effects::Effects;
 use super::opening::{Opening, Step};
 use super::place::FAMILY_POWER;
 use super::{Proposer, SearchContext, claims};
+use crate::domain::claims::hypothesis::Hypothesis;
 use crate::domain::family::Family;
-use crate::domain::finding::{Finding, Remedy};
+use crate::domain::history::refuted::{self, SingleChange};
 use crate::domain::history::{Finished, History};
-use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
-use crate::domain::refuted::{self, SingleChange};
+use crate::domain::proposal::finding::{Finding, Remedy};
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 use crate::error::Error;
@@ -363,9 +363,9 @@ fn not_refuted(moves: &[Move], history: &History, family: &Family, case: &str, f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::claims::hypothesis::Reference;
     use crate::domain::history::CaseTime;
-    use crate::domain::hypothesis::Reference;
-    use crate::domain::origin::Purpose;
+    use crate::domain::proposal::origin::Purpose;
     use crate::domain::variant::VariantHash;
 
     const MANIFEST: &str = "name = \"f\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\

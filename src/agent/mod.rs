@@ -32,8 +32,8 @@ pub use portfolio::Constants;
 pub use search_context::SearchContext;
 
 use crate::domain::history::History;
-use crate::domain::names::did_you_mean;
 use crate::domain::proposal::Suggestion;
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, error};
 use diagnosis::Diagnosis;
 

@@ -15,8 +15,8 @@ use super::surrogate::{Lengths, Observations, Surrogate};
 use super::{SearchContext, claims};
 use crate::domain::history::{Finished, History, Pending};
 use crate::domain::ids::CaseName;
-use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::variant::Params;
 use crate::error::Error;
 

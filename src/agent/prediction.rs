@@ -8,11 +8,11 @@ mod calibration;
 mod code;
 mod process;
 
+use crate::domain::claims::prediction::{Modelled, Prediction, Strength};
 use crate::domain::family::Family;
+use crate::domain::history::refuted::{Tries, ln_speedup};
 use crate::domain::history::{CaseTime, Finished, History};
-use crate::domain::origin::{Change, Origin};
-use crate::domain::prediction::{Modelled, Prediction, Strength};
-use crate::domain::refuted::{Tries, ln_speedup};
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::statistics::median;
 use crate::domain::variant::Params;
 pub use again::{again, known_after};

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::likely::{Likely, LikelyByFamily};
+use crate::domain::claims::hypothesis::Hypothesis;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
-use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::IterationId;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;

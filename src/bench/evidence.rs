@@ -4,12 +4,12 @@
 use anyhow::{Context, bail};
 
 use super::{Bench, Subject, failure};
-use crate::domain::ablation::Ablation;
-use crate::domain::artifact::{Artifact, KernelResources};
-use crate::domain::evaluation::{Measurement, Outcome};
+use crate::domain::code::ablation::Ablation;
+use crate::domain::code::artifact::{Artifact, KernelResources};
+use crate::domain::code::profile::Profile;
+use crate::domain::device::regime::Regime;
 use crate::domain::family::Family;
-use crate::domain::profile::Profile;
-use crate::domain::regime::Regime;
+use crate::domain::measurement::evaluation::{Measurement, Outcome};
 use crate::domain::workload::{Case, Workload};
 use crate::error::{Error, error};
 use crate::runner::ablation::{self, Lined};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::{Bench, Subject};
-use crate::domain::comparison::Role;
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::CaseName;
-use crate::domain::regime::Regime;
+use crate::domain::measurement::comparison::Role;
 use crate::domain::workload::{Case, Workload};
 use crate::error::{Error, error};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, Method, PendingInputs, SOLUTION, Solution};

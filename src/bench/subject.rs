@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::Variant;

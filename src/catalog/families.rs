@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::bail;
 
 use crate::domain::family::Family;
-use crate::domain::names::did_you_mean;
+use crate::domain::text::names::did_you_mean;
 
 /// The families of a folder, each list sorted by name.
 #[derive(Debug, Clone, Default)]

@@ -12,9 +12,9 @@ use anyhow::bail;
 
 use super::families::BrokenFamily;
 use super::traced::Traced;
+use crate::domain::code::ptx;
 use crate::domain::family::FRAGMENTS_FOLDER as FOLDER;
-use crate::domain::names::did_you_mean;
-use crate::domain::ptx;
+use crate::domain::text::names::did_you_mean;
 use crate::files;
 
 /// The ending of a fragment's file name.

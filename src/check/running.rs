@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Finding, Level, Pair, Runnable, Stage, Tools, sources};
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::workload::Workload;
 use crate::runner::inputs;
 use crate::runner::oracle;

@@ -1,9 +1,9 @@
 //! Compares the parameters of kernels, as the source has them, with the arguments of a launch plan.
 
-use crate::domain::counted::counted;
+use crate::domain::code::ptx;
+use crate::domain::family::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
 use crate::domain::op::TensorSpec;
-use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
-use crate::domain::ptx;
+use crate::domain::text::counted::counted;
 use crate::intake::{self, Kernel, Kind, Parameter};
 
 /// Returns what disagrees, each with the line of the kernel in the source. Kernels that only a macro makes, and types of

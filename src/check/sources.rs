@@ -6,14 +6,14 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::{Finding, Level, Stage, Tools, lines, signature, tunables};
 use crate::catalog::Place;
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
+use crate::domain::code::ptx;
 use crate::domain::family::Family;
-use crate::domain::fit::Fit;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
-use crate::domain::plan::LaunchPlan;
-use crate::domain::ptx;
 use crate::domain::space::Space;
+use crate::domain::space::fit::Fit;
 use crate::domain::variant::{Params, Variant};
 use crate::domain::workload::{Case, Workload};
 use crate::runner::compile::CompileError;

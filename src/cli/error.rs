@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue};
 
 use super::Arguments;
 use crate::cli::signals::Stopped;
-use crate::domain::names::did_you_mean;
-use crate::domain::toml_text::one_line;
+use crate::domain::text::names::did_you_mean;
+use crate::domain::text::toml_text::one_line;
 use crate::error::{Error, Kind};
 use crate::locks::InUse;
 use crate::runner::worker::WorkerError;

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::duration;
-use crate::domain::money::Price;
+use crate::domain::models::money::Price;
 use crate::environment;
 use crate::error::{Error, error};
 use crate::llm::{Address, Provider, Settings, bundled_price};

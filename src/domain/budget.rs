@@ -1,5 +1,9 @@
 //! When a session must end.
 
+pub mod cost;
+pub mod phase;
+pub mod stop;
+
 use std::time::Duration;
 
 /// The limits of a session.

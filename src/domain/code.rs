@@ -1,6 +1,15 @@
 //! What a compiler reports of a variant, as far as it says how fast the variant may be.
 
-use super::artifact::{InstructionMix, KernelResources};
+pub mod ablation;
+pub mod artifact;
+pub mod counters;
+pub mod cubin;
+pub mod launched;
+pub mod occupancy;
+pub mod profile;
+pub mod ptx;
+
+use self::artifact::{InstructionMix, KernelResources};
 
 /// Figures of the kernel with the most registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::check::Check;
+use super::device::regime::Regime;
 use super::device::{DeviceInfo, TimeSource};
-use super::evaluation::Outcome;
 use super::family::Family;
+use super::measurement::check::Check;
+use super::measurement::evaluation::Outcome;
 use super::op::Dims;
-use super::regime::Regime;
-use super::toml_text;
+use super::text::toml_text;
 use super::workload::{Case, Workload};
 use crate::error::{Error, error};
 

@@ -1,12 +1,15 @@
 //! What rules and reports need to know of a device.
 
+pub mod gpu_state;
 mod key;
+pub mod machine;
+pub mod regime;
 
 use serde::{Deserialize, Serialize};
 
+use self::gpu_state::Graphs;
 use super::compute::Compute;
 use super::expr::Bindings;
-use super::gpu_state::Graphs;
 use super::op::Dtype;
 use crate::error::{Error, error};
 

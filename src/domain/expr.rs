@@ -14,7 +14,7 @@ use rhai::{AST, ASTNode, Dynamic, Engine, EvalAltResult, Scope};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use self::direct::{Direct, Name, NoValue, Value};
-use super::names::did_you_mean;
+use super::text::names::did_you_mean;
 
 /// The names that an expression may use, with their values. Later names may be derived from earlier ones.
 pub type Bindings = IndexMap<String, i64>;

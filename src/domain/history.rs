@@ -1,27 +1,34 @@
 //! What a session has learnt so far, for proposers and for verdicts.
 
+pub mod attempt;
+pub mod by_call;
+pub mod effects;
+pub mod progress;
+pub mod refuted;
+pub mod tested;
+
 use std::collections::{HashMap, HashSet};
 
-use super::ablation::{Ablated, Ablation};
-use super::attempt::Attempt;
+use self::attempt::Attempt;
+use self::progress::Progress;
+use self::tested::Trial;
+use super::claims::hypothesis::Hypothesis;
+use super::claims::prediction::Direction;
 use super::code::CodeFigures;
-use super::counters::{Counted, CountedBaseline, Counters};
-use super::evaluation::Outcome;
-use super::experiment::{Experiment, PathStep};
-use super::hypothesis::Hypothesis;
+use super::code::ablation::{Ablated, Ablation};
+use super::code::counters::{Counted, CountedBaseline, Counters};
+use super::code::profile::Profile;
+use super::family::plan::LaunchShape;
 use super::ids::{CaseName, IterationId};
-use super::incumbent::{Incumbent, Incumbents};
-use super::journal::{Begun, Concluded};
+use super::measurement::evaluation::Outcome;
+use super::measurement::incumbent::{Incumbent, Incumbents};
+use super::measurement::verdict::{Verdict, is_far_behind};
 use super::op::Dims;
-use super::origin::{Origin, Purpose};
-use super::plan::LaunchShape;
-use super::prediction::Direction;
-use super::profile::Profile;
-use super::progress::Progress;
+use super::proposal::experiment::{Experiment, PathStep};
+use super::proposal::origin::{Origin, Purpose};
+use super::record::journal::{Begun, Concluded};
 use super::record::{CaseRecord, IterationRecord, SessionRecord};
-use super::tested::Trial;
 use super::variant::{Params, VariantHash};
-use super::verdict::{Verdict, is_far_behind};
 
 /// Identifies a configuration rendered for one specialization. The same parameters with two specializations are two.
 ///

@@ -1,7 +1,7 @@
 //! The terms on which a session uses language models.
 
-use super::lessons::Lessons;
-use super::money::Price;
+use super::models::money::Price;
+use super::proposal::lessons::Lessons;
 
 /// The models that a session may call, and their limits.
 #[derive(Debug, Clone, PartialEq)]

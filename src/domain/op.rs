@@ -1,6 +1,8 @@
 //! What a workload computes: its dimensions, tensors, work and float64 oracle.
 
+pub mod atomic_sums;
 mod dims;
+pub mod oracle;
 mod probe;
 mod tensor;
 
@@ -8,10 +10,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::atomic_sums::AtomicSums;
 pub use self::dims::{DimDefault, DimSpec, Dims, OptionalDim, completed, show_dims};
 pub use self::probe::{Change, FillAround, Probe, Probed};
 pub use self::tensor::{TensorRole, TensorSpec, Values, runs, spread};
-pub use super::atomic_sums::AtomicSums;
 pub use super::dtype::Dtype;
 use crate::error::Error;
 

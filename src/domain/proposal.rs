@@ -1,12 +1,17 @@
 //! What a proposer wants to try next.
 
+pub mod experiment;
+pub mod finding;
+pub mod lessons;
+pub mod origin;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::hypothesis::Hypothesis;
+use self::origin::{Origin, Purpose};
+use super::claims::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
-use super::origin::{Origin, Purpose};
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
 

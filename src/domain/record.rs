@@ -1,37 +1,39 @@
 //! What the store remembers, as plain data. Reports are made from it.
 
 pub mod excerpt;
+pub mod gain;
+pub mod journal;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::ablation::Ablation;
-use super::artifact::KernelResources;
-use super::comparison::Comparison;
+use super::budget::cost::{Spent, UnknownCosts};
+use super::budget::phase::{PhaseTime, StepTimes};
+use super::budget::stop::EarlyEnd;
+use super::claims::hypothesis::{Hypothesis, Score};
+use super::code::ablation::Ablation;
+use super::code::artifact::KernelResources;
+use super::code::counters::{CountedBaseline, Counters};
+use super::code::launched::LaunchedKernel;
+use super::code::profile::Profile;
 use super::compute::Compute;
-use super::correctness::Correctness;
-use super::cost::{Spent, UnknownCosts};
-use super::counters::{CountedBaseline, Counters};
+use super::device::gpu_state::Graphs;
+use super::device::regime::Regime;
 use super::device::{DeviceInfo, TimeSource};
-use super::evaluation::{Measurement, Outcome};
 use super::family::Family;
-use super::gpu_state::Graphs;
-use super::hypothesis::{Hypothesis, Score};
+use super::family::plan::{LaunchShape, Preparation};
 use super::ids::{CaseName, IterationId, SessionId};
-use super::launched::LaunchedKernel;
-use super::lessons::Lessons;
+use super::measurement::comparison::Comparison;
+use super::measurement::correctness::Correctness;
+use super::measurement::evaluation::{Measurement, Outcome};
+use super::measurement::verdict::{Decision, Verdict};
 use super::op::Dtype;
-use super::origin::{Origin, Purpose};
-use super::phase::{PhaseTime, StepTimes};
-use super::plan::{LaunchShape, Preparation};
-use super::profile::Profile;
-use super::regime::Regime;
-use super::stop::EarlyEnd;
-use super::timing::Timing;
+use super::proposal::lessons::Lessons;
+use super::proposal::origin::{Origin, Purpose};
+use super::statistics::timing::Timing;
 use super::variant::{Params, VariantHash};
-use super::verdict::{Decision, Verdict};
 use super::workload::{Case, Workload};
 
 use excerpt::{Excerpt, Totals, Used};

@@ -5,24 +5,24 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{self, Comparison};
+use super::code::ptx;
 use super::compute::Compute;
-use super::conditions::Conditions;
 use super::device::TimeSource;
-use super::escape;
-use super::evaluation::Measurement;
-use super::expected::in_words;
+use super::device::gpu_state::Graphs;
+use super::device::regime::Regime;
 use super::family::PlanRules;
-use super::gpu_state::Graphs;
+use super::family::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::ids::CaseName;
+use super::measurement::comparison::{self, Comparison};
+use super::measurement::conditions::Conditions;
+use super::measurement::evaluation::Measurement;
 use super::op::{Dims, Dtype, TensorRole, TensorSpec};
-use super::plan::{Initial, Launch, LaunchPlan, Workspace};
-use super::ptx;
-use super::regime::Regime;
-use super::sampling::MIN_SAMPLES;
+use super::statistics::sampling::MIN_SAMPLES;
+use super::statistics::timing::Timing;
 use super::statistics::{Interval, Ratio};
-use super::timing::Timing;
-use super::toml_text::one_line;
+use super::text::escape;
+use super::text::expected::in_words;
+use super::text::toml_text::one_line;
 use super::variant::{Params, VariantHash};
 use super::workload::Workload;
 use crate::error::{Error, error};
@@ -356,9 +356,9 @@ pub fn workspaces(workspaces: &[Workspace]) -> IndexMap<String, SidecarWorkspace
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::domain::family::plan::{Arg, Scalar, ScalarValue, TensorMap};
     use crate::domain::ids::IterationId;
     use crate::domain::op::Values;
-    use crate::domain::plan::{Arg, Scalar, ScalarValue, TensorMap};
     use crate::store::testing;
 
     /// An example, also for tests of other modules.

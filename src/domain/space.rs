@@ -1,5 +1,6 @@
 //! The valid configurations of a family on a case and device.
 
+pub mod fit;
 #[cfg(test)]
 mod tests;
 mod ways;

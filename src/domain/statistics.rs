@@ -1,5 +1,10 @@
 //! Medians and their confidence intervals.
 
+pub mod sampling;
+#[cfg(test)]
+pub(crate) mod synthetic;
+pub mod timing;
+
 use numerics::samples::{bootstrap_means, bootstrap_medians, median_in_place};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -141,7 +146,7 @@ pub fn quantile(samples: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::synthetic::repeats;
+    use crate::domain::statistics::synthetic::repeats;
     use proptest::prelude::*;
     use rand_distr::{Distribution, Normal};
 

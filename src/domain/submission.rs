@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::escape::check_line;
 use super::ids::SessionId;
+use super::text::escape::check_line;
 use crate::error::{Error, error};
 
 /// The longest text in a request, in bytes. Names of workloads, families and branches are far shorter.

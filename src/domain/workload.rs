@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::compute::Compute;
 use super::device::DeviceInfo;
+use super::device::regime::{self, Regime};
 use super::ids::CaseName;
-use super::names::{did_you_mean, is_file_name};
 use super::op::{Dims, Dtype, Op};
-use super::regime::{self, Regime};
-use super::toml_text;
+use super::text::names::{did_you_mean, is_file_name};
+use super::text::toml_text;
 use crate::error::{Error, error};
 
 mod baseline_key;

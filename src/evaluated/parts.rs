@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::domain::ablation::{Ablation, Removed, control_ns, time_ns};
+use crate::domain::code::ablation::{Ablation, Removed, control_ns, time_ns};
+use crate::domain::code::profile::Profile;
 use crate::domain::device::TimeSource;
-use crate::domain::profile::Profile;
 use crate::domain::record::CaseRecord;
 
 /// A part of the time of a kernel. Parts overlap, so they do not add up.
@@ -75,13 +75,13 @@ fn modelled(found: Sources<'_>) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::profile::tests::launch;
+    use crate::domain::code::profile::tests::launch;
     use crate::store::testing::evaluation;
 
     fn modelled_record(parts: [(&str, f64); 2]) -> CaseRecord {
         let mut measurement = evaluation(1000.0, false).measurements.remove(0);
         let parts_ns = parts.map(|(what, ns)| (what.to_owned(), ns)).into();
-        let half = crate::domain::profile::LaunchProfile { parts_ns, ..launch("attend", 500.0) };
+        let half = crate::domain::code::profile::LaunchProfile { parts_ns, ..launch("attend", 500.0) };
         measurement.profile = Some(Profile { launches: vec![half.clone(), half], checked_on: None });
         CaseRecord::of(&measurement, None)
     }

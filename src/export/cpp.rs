@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::interface::{Interface, Tensor};
 use super::table::{Device, Row, Table};
 use super::{ALIGNMENT_BYTES, ExportError, File, Winner, context, module_name, rendered};
+use crate::domain::code::ptx;
+use crate::domain::family::plan::{self, Arg, Initial, Launch, ScalarValue, TensorMap};
 use crate::domain::op::Dtype;
-use crate::domain::plan::{self, Arg, Initial, Launch, ScalarValue, TensorMap};
-use crate::domain::ptx;
 use crate::domain::workload::Workload;
 
 /// The words that cannot be names in C or C++, and macros of its standard library. Members with these names get a `_`.

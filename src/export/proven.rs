@@ -2,8 +2,8 @@
 
 use crate::domain::device::{DeviceInfo, DeviceKey};
 use crate::domain::family::Family;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::op::Dims;
-use crate::domain::plan::LaunchPlan;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::workload::Workload;
 

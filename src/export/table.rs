@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::interface::{Dim, Interface};
 use super::{ExportError, Winner};
+use crate::domain::code::ptx;
 use crate::domain::compute::Compute;
+use crate::domain::family::plan::{Launch, LaunchPlan};
 use crate::domain::op::{DimDefault, Dims, Dtype, TensorRole};
-use crate::domain::plan::{Launch, LaunchPlan};
-use crate::domain::ptx;
 use crate::domain::sidecar::{self, SidecarTensor, SidecarWorkspace};
 use crate::domain::workload::Workload;
 

@@ -9,8 +9,8 @@ use super::{File, Target, Winner, files};
 use crate::domain::compute::Compute;
 use crate::domain::device::{DeviceInfo, DeviceKey};
 use crate::domain::family::PlanRules;
+use crate::domain::family::plan::{Arg, Initial, Launch};
 use crate::domain::op::{DimSpec, Dims, Dtype, Op, TensorRole, TensorSpec, Values};
-use crate::domain::plan::{Arg, Initial, Launch};
 use crate::domain::sidecar::{Sidecar, SidecarWorkspace, tensors, tests::sidecar};
 use crate::domain::workload::{BaselineKey, Case, Tolerance, Workload};
 

@@ -16,9 +16,9 @@ use super::messages::{self, Answer, Done, Job, Kind};
 use super::presence::{self, Present};
 use super::queue::{self, PAUSE};
 use super::worker::unix_s;
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks};
-use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::worker::{Arrivals, Remote, RemoteLane, Screened, Screening, WorkerError};
 

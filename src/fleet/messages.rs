@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{KEY_BYTES, OwnKey, PublicKey, SIGNATURE_BYTES};
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Evaluation;
+use crate::domain::measurement::evaluation::Evaluation;
 use crate::runner::frames::{self, FrameError, MAX_PAYLOAD_BYTES, Message};
 use crate::runner::messages::EvaluateRequest;
 

@@ -9,7 +9,7 @@ use super::scan::Scan;
 use super::source::{closing, identifier, split, words};
 use super::{Draft, Wanted};
 use crate::domain::expr::Expr;
-use crate::domain::names::is_identifier;
+use crate::domain::text::names::is_identifier;
 
 const AXES: [char; 3] = ['x', 'y', 'z'];
 

@@ -38,8 +38,8 @@ use host::File;
 use scan::Scan;
 
 use crate::domain::expr::Expr;
-use crate::domain::names::did_you_mean;
 use crate::domain::op::Dtype;
+use crate::domain::text::names::did_you_mean;
 
 /// The most headers of a source's own.
 const MAX_HEADERS: usize = 64;

@@ -3,7 +3,7 @@
 use super::kernels;
 use super::literal::Literal;
 use super::source::{closing, split};
-use crate::domain::names::did_you_mean;
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, error};
 
 /// How the kernel of an oracle is launched.

@@ -7,10 +7,10 @@ use indexmap::{IndexMap, IndexSet};
 use super::scan::Scan;
 use super::tolerance;
 use super::{CaseSizes, Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
-use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
-use crate::domain::names::{is_identifier, shortened};
 use crate::domain::op::{Dtype, TensorRole};
+use crate::domain::text::escape::one_line;
+use crate::domain::text::names::{is_identifier, shortened};
 
 /// Names of expressions that no family gives (docs/family.md).
 const BOUND: [&str; 5] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm"];

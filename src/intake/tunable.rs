@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::scan::{ItemKind, Scan};
 use super::source::{closing, identifier, line_of, split, words};
-use crate::domain::escape::is_unsafe;
-use crate::domain::names::is_identifier;
+use crate::domain::text::escape::is_unsafe;
+use crate::domain::text::names::is_identifier;
 
 /// A number that could have another value.
 #[derive(Debug, Clone, PartialEq)]

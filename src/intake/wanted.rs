@@ -4,11 +4,11 @@ use indexmap::IndexMap;
 
 use super::source::split;
 use super::{Draft, Kind, OracleKernel};
-use crate::domain::atomic_sums::AtomicSums;
 use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
-use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
+use crate::domain::op::atomic_sums::AtomicSums;
+use crate::domain::text::names::is_identifier;
 use crate::error::{Error, error};
 
 /// What the user gives beside the source.

@@ -109,7 +109,7 @@ mod with_fleet {
 
     use super::{Arrivals, Compiler, DeviceInfo, Error, Fleet, FleetRequest, NatsServer, usage};
     use crate::config;
-    use crate::domain::counted::counted;
+    use crate::domain::text::counted::counted;
     use crate::error::usage_sentence;
     use crate::fleet::{self, Link, OwnKey, PublicKey, Server, Terms};
     use crate::notices::say;

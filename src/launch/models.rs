@@ -8,7 +8,7 @@ use crate::agent;
 use crate::catalog::Project;
 use crate::config::{Config, Send};
 use crate::domain::model_terms::Terms;
-use crate::domain::money::MicroUsd;
+use crate::domain::models::money::MicroUsd;
 use crate::error::usage_sentence;
 use crate::llm::Endpoint;
 use crate::notices::say;

@@ -4,7 +4,7 @@ use super::models;
 use crate::agent;
 use crate::config::Config;
 use crate::domain::budget::Budget;
-use crate::domain::cost::Rate;
+use crate::domain::budget::cost::Rate;
 use crate::session::Options;
 
 /// Makes the options of a session under the settings of a configuration.

@@ -6,7 +6,7 @@ use super::dialect::{Dialect, described};
 use super::failure::Failure;
 use super::partial::{Partial, Stop};
 use super::sse::Event;
-use crate::domain::model_call::ModelRequest;
+use crate::domain::models::call::ModelRequest;
 
 /// The version of the API, a header of each request.
 pub(super) const VERSION: &str = "2023-06-01";

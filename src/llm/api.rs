@@ -10,7 +10,7 @@ use super::partial::Partial;
 use super::provider::Provider;
 use super::sse::Event;
 use super::{anthropic, openai};
-use crate::domain::model_call::ModelRequest;
+use crate::domain::models::call::ModelRequest;
 
 /// Returns the path of the request below the address.
 pub(super) fn path(provider: Provider) -> &'static str {

@@ -14,8 +14,8 @@ use time::format_description::well_known::Rfc3339;
 
 use super::difference::difference;
 use crate::domain::instant;
-use crate::domain::model_call::{CallPurpose, ModelReply, ModelRequest};
-use crate::domain::model_error::{CallError, CallErrorKind};
+use crate::domain::models::call::{CallPurpose, ModelReply, ModelRequest};
+use crate::domain::models::call_error::{CallError, CallErrorKind};
 use crate::error::{Error, error};
 use crate::secrets;
 
@@ -192,7 +192,7 @@ fn hash(request: &ModelRequest) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::model_call::{AnswerForm, Usage};
+    use crate::domain::models::call::{AnswerForm, Usage};
 
     fn request(ordinal: u64, prompt: &str) -> ModelRequest {
         ModelRequest {

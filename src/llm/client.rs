@@ -22,8 +22,8 @@ use super::retry;
 use super::settings::Settings;
 use super::sse::Decoder;
 use crate::domain::instant;
-use crate::domain::model_call::{ModelReply, ModelRequest};
-use crate::domain::model_error::{CallError, CallErrorKind};
+use crate::domain::models::call::{ModelReply, ModelRequest};
+use crate::domain::models::call_error::{CallError, CallErrorKind};
 use crate::error::{Error, error};
 use crate::secrets;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::model_call::AnswerForm;
+use crate::domain::models::call::AnswerForm;
 
 /// Restrictions that a server has shown for one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Names the first difference of two requests.
 
-use crate::domain::model_call::ModelRequest;
+use crate::domain::models::call::ModelRequest;
 
 /// The longest part of a line that is shown, in characters.
 const SHOWN: usize = 80;

@@ -7,8 +7,8 @@ use super::cassette::{Cassette, Recorded, Recorder};
 use super::client::Client;
 use super::key::Key;
 use super::settings::Settings;
-use crate::domain::model_call::{ModelReply, ModelRequest};
-use crate::domain::model_error::CallError;
+use crate::domain::models::call::{ModelReply, ModelRequest};
+use crate::domain::models::call_error::CallError;
 use crate::error::Error;
 
 /// Answers requests, and records them if the settings say so.

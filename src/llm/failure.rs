@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::partial::{Partial, Stop};
-use crate::domain::escape::is_unsafe;
-use crate::domain::model_error::CallErrorKind;
+use crate::domain::models::call_error::CallErrorKind;
+use crate::domain::text::escape::is_unsafe;
 
 /// The longest part of a server's message that is shown, in characters.
 const MAX_MESSAGE_CHARS: usize = 400;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::failure::Failure;
 use super::provider::Provider;
-use crate::domain::model_error::CallError;
+use crate::domain::models::call_error::CallError;
 
 /// The largest list, in bytes. That of a gateway with hundreds of models has a few hundred kilobytes.
 const MAX_BYTES: usize = 4 << 20;

@@ -7,7 +7,7 @@ use super::dialect::{Dialect, described};
 use super::failure::Failure;
 use super::partial::{Partial, Stop};
 use super::sse::Event;
-use crate::domain::model_call::{AnswerForm, ModelRequest};
+use crate::domain::models::call::{AnswerForm, ModelRequest};
 
 /// The data of the event after the last one.
 const END: &str = "[DONE]";

@@ -1,6 +1,6 @@
 //! The part of an answer received so far, independent of the API.
 
-use crate::domain::model_call::Usage;
+use crate::domain::models::call::Usage;
 
 /// The parts of an answer that a stream has delivered.
 #[derive(Debug, Default)]

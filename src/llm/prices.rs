@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::provider::Provider;
-use crate::domain::money::Price;
+use crate::domain::models::money::Price;
 
 /// The table of prices.toml.
 #[derive(Debug, Default, Deserialize)]

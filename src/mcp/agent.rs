@@ -13,9 +13,9 @@ use anyhow::Context;
 use self::brief::{Brief, MOST_IDLE};
 use self::usage::Reported;
 use super::Server;
-use crate::domain::agent_run::AgentRun;
-use crate::domain::counted::counted;
-use crate::domain::money::MicroUsd;
+use crate::domain::models::agent_run::AgentRun;
+use crate::domain::models::money::MicroUsd;
+use crate::domain::text::counted::counted;
 use crate::runner::agent_program::{AgentEnd, AgentProgram};
 use crate::session::{Ask, Look, Standing};
 

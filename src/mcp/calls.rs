@@ -14,14 +14,14 @@ use super::arguments::{
     Compare, Evaluate, History, MOST_CONFIGURATIONS, Nothing, OfIteration, Sass, Source, Tune, TuneStatus,
 };
 use super::results;
-use crate::domain::approach::Approach;
-use crate::domain::comparison::Comparison;
-use crate::domain::expected::in_words;
+use crate::domain::claims::approach::Approach;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::measurement::comparison::Comparison;
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::record::CaseRecord;
+use crate::domain::text::expected::in_words;
 use crate::domain::variant::Params;
-use crate::domain::verdict::Verdict;
 use crate::error::{Error, error};
 use crate::evaluated::Evaluated;
 use crate::session::{Answer, Answered, Ask, Look, Offer, Standing, Versus};

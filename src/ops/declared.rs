@@ -24,11 +24,11 @@ use self::launch::LaunchRule;
 use self::property::Property;
 use self::tensor::TensorRule;
 use crate::domain::expr::Expr;
+use crate::domain::op::oracle::{Oracle, OracleCall};
 use crate::domain::op::{
     AtomicSums, Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, FarShape, Op, OpSource, Probe, TensorSpec,
     multiplied,
 };
-use crate::domain::oracle::{Oracle, OracleCall};
 use crate::error::{Error, error};
 
 /// How much longer a Python function takes than an oracle in Rust, which uses every core: a softmax of 2048 x 8192 elements

@@ -12,8 +12,8 @@ mod product;
 mod recorded;
 mod top_k;
 
-use crate::domain::names::did_you_mean;
 use crate::domain::op::Op;
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, error};
 
 pub use declared::Declared;
@@ -48,7 +48,7 @@ pub fn find(name: &str) -> Result<&'static dyn Op, Error> {
 #[cfg(test)]
 pub(crate) fn declared_for_tests(manifest: &str) -> &'static dyn Op {
     use crate::domain::op::DeclaredSource;
-    use crate::domain::oracle::{Oracle, OracleCall};
+    use crate::domain::op::oracle::{Oracle, OracleCall};
     struct NoOracle;
     impl Oracle for NoOracle {
         fn compute(&self, _call: &OracleCall<'_>) -> Result<Vec<f64>, Error> {

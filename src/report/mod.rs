@@ -9,12 +9,12 @@ mod views;
 
 use indexmap::IndexMap;
 
-use crate::domain::conditions::Conditions;
-use crate::domain::finding::{Finding, Remedy};
-use crate::domain::floor::Limiter;
+use crate::domain::claims::prediction::Prediction;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::measurement::conditions::Conditions;
+use crate::domain::measurement::floor::Limiter;
 use crate::domain::op::DimSpec;
-use crate::domain::prediction::Prediction;
+use crate::domain::proposal::finding::{Finding, Remedy};
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::Params;
 

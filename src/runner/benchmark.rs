@@ -8,9 +8,9 @@
 //! there are enough sets to make it long (`Sets::rotation`).
 
 use super::device::{Capture, Fault, Replay, Work};
-use crate::domain::comparison::FAR;
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Policy;
+use crate::domain::measurement::comparison::FAR;
+use crate::domain::measurement::verdict::Policy;
+use crate::domain::statistics::timing::Timing;
 
 /// The most executions in one graph, unless a rotation has more. Beyond this, instantiation costs more than resolution
 /// gains.
@@ -155,8 +155,8 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::domain::plan::LaunchPlan;
-    use crate::domain::sampling::Sampling;
+    use crate::domain::family::plan::LaunchPlan;
+    use crate::domain::statistics::sampling::Sampling;
     use crate::runner::device::{Buffer, Module, Restore};
 
     /// A device on which an execution takes `each_ns`, or `factor` times that in every second replay, and a replay adds

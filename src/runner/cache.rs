@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 
 /// A folder of compiled variants. Losing it costs time, never correctness.
 pub struct ArtifactCache {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::frames::{self, Message};
-use crate::domain::escape::is_unsafe;
+use crate::domain::text::escape::is_unsafe;
 use crate::secrets;
 
 /// How much of a child's standard error is kept. This includes its last line.

@@ -11,14 +11,14 @@ use super::baseline::{BaselineProcess, PendingInputs};
 use super::messages::EnterRequest;
 use super::monitor::Monitor;
 use super::worker::{Worker, WorkerError};
-use crate::domain::artifact::Artifact;
-use crate::domain::comparison::{Comparison, Role};
-use crate::domain::conditions::Conditions;
-use crate::domain::evaluation::Outcome;
-use crate::domain::gpu_state::Load;
+use crate::domain::code::artifact::Artifact;
+use crate::domain::device::gpu_state::Load;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::ids::IterationId;
-use crate::domain::measuring::Measuring;
-use crate::domain::plan::LaunchPlan;
+use crate::domain::measurement::comparison::{Comparison, Role};
+use crate::domain::measurement::conditions::Conditions;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::settings::Measuring;
 use crate::domain::workload::{Case, Workload};
 
 /// What all participants of a comparison share.

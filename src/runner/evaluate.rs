@@ -26,9 +26,9 @@ use std::time::Instant;
 
 use super::device::{Device, Fault, Replay};
 use super::messages::{AcceptanceRequest, Accepted, CaseRequest, EvaluateRequest};
-use crate::domain::artifact::Artifact;
-use crate::domain::check::Check;
-use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
+use crate::domain::code::artifact::Artifact;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::op::OpSource;
 use crate::error::{Error, error};
 use crate::runner::ops;

@@ -10,10 +10,10 @@ use super::messages::EvaluateRequest;
 use super::sanitizer::{Subject, virtual_worker};
 use super::trial::{Seeds, Trial};
 use super::worker::{StepTimeouts, Worker, WorkerError};
+use crate::domain::code::profile::Profile;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Outcome;
-use crate::domain::measuring::Measuring;
-use crate::domain::profile::Profile;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::settings::Measuring;
 use crate::error::Result;
 
 /// Explains times on a virtual GPU; see the module.

@@ -14,7 +14,7 @@ use super::device::{DeviceChoice, Script};
 use super::messages::{WorkerReply, WorkerRequest};
 use super::worker::{serve, serve_over};
 use super::{child, frames};
-use crate::domain::evaluation::Outcome;
+use crate::domain::measurement::evaluation::Outcome;
 
 /// The environment variable with the time that each screening run takes in addition, in milliseconds.
 const SCREENING_MS: &str = "OPTLOOP_FAKE_SCREENING_MS";

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::domain::escape::one_line;
+use crate::domain::text::escape::one_line;
 use crate::secrets;
 
 /// The protocol version of both sides, raised with every change to a message. They differ only if the executable was

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::domain::artifact::{Artifact, InstructionMix, KernelResources};
+use crate::domain::code::artifact::{Artifact, InstructionMix, KernelResources};
 
 /// Counts the instructions of an artifact's kernels, unless they are counted already.
 pub fn count(artifact: &mut Artifact) {

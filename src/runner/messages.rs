@@ -4,16 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::compute::Compute;
-use crate::domain::correctness::Correctness;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::ids::CaseName;
-use crate::domain::measuring::Measuring;
+use crate::domain::measurement::correctness::Correctness;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::measurement::settings::Measuring;
 use crate::domain::op::{Dims, Dtype, OpSource, show_dims};
-use crate::domain::plan::LaunchPlan;
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::workload::{Case, Tolerance, Workload};
 use crate::runner::frames::Message;
 
@@ -86,7 +86,7 @@ pub struct EvaluateRequest {
     /// The time for all cases, in seconds. A case that may not end within it is not begun, except for the first one.
     /// `None` is no limit.
     pub within_s: Option<f64>,
-    /// Whether a variant is dropped once it is [far behind](crate::domain::verdict::Policy::is_dropped): it is not timed on the
+    /// Whether a variant is dropped once it is [far behind](crate::domain::measurement::verdict::Policy::is_dropped): it is not timed on the
     /// cases that are left, and a case on which it is clearly slower ends without the check on held-out inputs.
     pub drops_slow: bool,
     /// Whether a device that models its times also models them without each cause of lost time. Such times are for

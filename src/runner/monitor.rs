@@ -13,7 +13,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use crate::domain::device::DeviceInfo;
-use crate::domain::machine::{MachineState, Throttle};
+use crate::domain::device::machine::{MachineState, Throttle};
 use crate::error::{Result, error};
 
 /// Watches one GPU.

@@ -28,8 +28,8 @@ use super::compile::Compiler;
 use super::device::{DeviceChoice, self_check};
 use super::messages::LaunchRequest;
 use super::{child, descendants, frames, toolchain};
-use crate::domain::counters::{Counters, LaunchCounters};
-use crate::domain::plan::Launch;
+use crate::domain::code::counters::{Counters, LaunchCounters};
+use crate::domain::family::plan::Launch;
 use crate::environment;
 use crate::error::{Error, Result, error};
 

@@ -11,7 +11,7 @@ use self::cuda::CudaOracle;
 use self::python::PythonOracle;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::DeclaredSource;
-use crate::domain::oracle::{Oracle, OracleLanguage};
+use crate::domain::op::oracle::{Oracle, OracleLanguage};
 use crate::ops::Declared;
 use crate::runner::activity::{self, Limit, RunningStep};
 use crate::runner::device::DeviceChoice;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::threads;
-use crate::domain::check::Check;
+use crate::domain::measurement::check::Check;
 use crate::domain::op::{AtomicSums, Dims, Dtype, Op, TensorSpec};
 
 /// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any floating-point dtype

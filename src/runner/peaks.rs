@@ -12,7 +12,7 @@ use super::compile::Compiler;
 use super::messages::TimeRequest;
 use super::worker::Worker;
 use crate::domain::device::Peaks;
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::error::{Result, error};
 

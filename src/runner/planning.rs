@@ -6,8 +6,8 @@
 use super::messages::{CaseRequest, FarCase, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::op::{CheckLimits, Dims, FarShape, Op, independent_dims};
-use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
@@ -30,7 +30,7 @@ const ON_A_VIRTUAL_GPU: CheckLimits = CheckLimits { flop: 1e7, bytes: 2e6 };
 const MAX_VIRTUAL_THREADS: u64 = 9_000_000;
 
 /// Fills in the plans of a suggestion. The first two cases may show that it is slow everywhere
-/// ([`Policy::is_dropped`](crate::domain::verdict::Policy::is_dropped)): the one that it is meant for, and the one whose work differs
+/// ([`Policy::is_dropped`](crate::domain::measurement::verdict::Policy::is_dropped)): the one that it is meant for, and the one whose work differs
 /// most from that. The others follow with the least work first, so that a wrong variant fails early.
 pub fn of_suggestion(
     family: &Family,

@@ -1,6 +1,6 @@
 //! Parses registers, spills and shared memory from the report that `--ptxas-options=-v` adds to NVRTC's log.
 
-use crate::domain::artifact::KernelResources;
+use crate::domain::code::artifact::KernelResources;
 
 /// Returns the resources of every kernel, in the report's order.
 pub fn parse(log: &str) -> Vec<KernelResources> {

@@ -5,12 +5,12 @@
 use std::path::Path;
 
 use super::messages::EvaluateRequest;
-use crate::domain::check::Check;
-use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
-use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
-use crate::domain::timing::Timing;
+use crate::domain::family::plan::{Arg, LaunchPlan, ScalarValue};
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::correctness::Correctness;
+use crate::domain::measurement::evaluation::{Evaluation, Measurement, Outcome};
+use crate::domain::statistics::timing::Timing;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 use crate::error::Result;

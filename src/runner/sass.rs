@@ -15,7 +15,7 @@ use super::activity;
 use super::child;
 use super::compile::Compiler;
 use super::toolchain;
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::variant::Variant;
 use crate::environment;
 use crate::error::{Error, Result, error};

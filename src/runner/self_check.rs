@@ -6,7 +6,7 @@
 use super::compile::{CompileError, Compiler};
 use super::device::self_check::{KERNEL, SOURCE};
 use super::worker::{Worker, WorkerError};
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
 
 /// Why workers cannot be made to check themselves.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::inputs;
 use super::messages::{CaseRequest, EvaluateRequest};
 use super::worker::{Worker, WorkerError};
-use crate::domain::artifact::Artifact;
-use crate::domain::check::Check;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::floor::Floor;
-use crate::domain::measuring::Measuring;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::measurement::floor::Floor;
+use crate::domain::measurement::settings::Measuring;
 use crate::domain::workload::{Case, Workload};
 
 /// A compiled variant on cases, and how to check and time it there.

@@ -20,7 +20,7 @@ use self::rounding::least_of_row;
 use self::rows::{FEW_ELEMENTS, FEW_ROWS, MIN_ROWS, SOME_ELEMENTS, choose_rows};
 use self::selected::Selections;
 use super::outputs::{Output, Outputs, Refusal};
-use crate::domain::correctness::Correctness;
+use crate::domain::measurement::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed};
 use crate::domain::workload::Tolerance;
 use crate::error::Result;

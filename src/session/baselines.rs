@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::baseline_start::BaselineStart;
-use super::case_state::Candidate;
 use super::decide::{Baselines, may_time_baselines};
 use super::event::{Event, Interrupt};
+use super::state::case_state::Candidate;
 use super::{BUDGET, Session};
+use crate::domain::budget::phase::{Phase, PhaseTime};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
-use crate::domain::journal::Record;
-use crate::domain::phase::{Phase, PhaseTime};
+use crate::domain::record::journal::Record;
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::workload::Case;
 use crate::error::{Error, error};

@@ -1,5 +1,12 @@
 //! What a session does next: a pure function of what it knows and the clock.
 
+mod ablations;
+pub(super) mod counters;
+mod finals;
+pub(super) mod paths;
+pub(super) mod questions;
+pub(super) mod scaling;
+mod stopping;
 #[cfg(test)]
 mod tests;
 
@@ -7,17 +14,17 @@ use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use super::case_state::{BestCandidate, CaseState};
-use super::evidence::OnCase;
-use super::finals::{CONFIRMATIONS_SHARE, Need};
+use self::counters::OnCase;
+use self::finals::{CONFIRMATIONS_SHARE, Need};
+use self::paths::PathStepDue;
+use self::questions::{QuestionDue, is_turn, question_due};
+use self::scaling::ExperimentDue;
 use super::meter::{Reserve, Time};
-use super::paths::PathStepDue;
-use super::questions::{QuestionDue, is_turn, question_due};
-use super::scaling::ExperimentDue;
 use super::state::SessionState;
+use super::state::case_state::{BestCandidate, CaseState};
+use crate::domain::budget::stop::EarlyEnd;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{BaselineKind, Status};
-use crate::domain::stop::EarlyEnd;
 use crate::domain::variant::VariantHash;
 
 /// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half

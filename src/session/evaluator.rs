@@ -1,5 +1,13 @@
 //! Has the device evaluate and confirm variants, by what the session knows.
 
+mod acceptance;
+pub(super) mod checks_ahead;
+mod comparison;
+mod failed_checks;
+pub(super) mod first_looks;
+pub(super) mod proven;
+pub(super) mod screening;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,23 +15,23 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tokio::sync::Mutex;
 
-use super::case_state::Candidate;
+use self::failed_checks::FailedChecks;
+use self::first_looks::FirstLooks;
+use self::proven::Proven;
+use self::screening::Prepared;
 use super::decide::Confirming;
-use super::duplicates::Duplicates;
-use super::failed_checks::FailedChecks;
-use super::first_looks::FirstLooks;
-use super::kernel_cache::{CandidateKernel, Kernel, KernelCache};
+use super::pipeline::duplicates::Duplicates;
+use super::pipeline::kernel_cache::{CandidateKernel, Kernel, KernelCache};
 use super::pipeline::{Assessed, Compiled};
-use super::proven::Proven;
-use super::screening::{self, Prepared};
 use super::state::SessionState;
-use crate::domain::comparison::{Comparison, Role};
+use super::state::case_state::Candidate;
+use crate::domain::budget::phase::StepTimes;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::IterationId;
-use crate::domain::journal::Disqualified;
-use crate::domain::origin::Purpose;
-use crate::domain::phase::StepTimes;
+use crate::domain::measurement::comparison::{Comparison, Role};
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::proposal::origin::Purpose;
+use crate::domain::record::journal::Disqualified;
 use crate::domain::variant::VariantHash;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::Extent;

@@ -7,17 +7,17 @@ use std::time::Instant;
 use serde::{Serialize, Serializer};
 
 use super::BUDGET;
-use crate::domain::call_record::CallId;
+use crate::domain::claims::hypothesis::Hypothesis;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Outcome;
-use crate::domain::gain::CaseGain;
-use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::model_call::CallPurpose;
-use crate::domain::origin::Origin;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Decision;
+use crate::domain::models::call::CallPurpose;
+use crate::domain::models::call_record::CallId;
+use crate::domain::proposal::origin::Origin;
 use crate::domain::record::Status;
+use crate::domain::record::gain::CaseGain;
 use crate::domain::statistics::Ratio;
-use crate::domain::verdict::Decision;
 use crate::runner::activity::{self, ReportInterval};
 
 /// An event of a session. docs/events.md describes the JSON form.

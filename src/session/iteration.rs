@@ -8,21 +8,21 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 
 use super::Session;
+use super::clients::requests::{Requests, answering};
+use super::clients::view::View;
 use super::clock::Clock;
 use super::decide::{Baselines, Confirming, LoopInputs, MOST_LEFT_OUT, confirming, room_meanwhile};
 use super::evaluator::{Evaluated, Evaluator};
 use super::event::Interrupt;
-use super::kernel_cache::KernelCache;
+use super::pipeline::kernel_cache::KernelCache;
+use super::pipeline::suggestions::{self, SuggestionBatch};
 use super::pipeline::{Assessed, Pipeline};
-use super::requests::{Requests, answering};
 use super::state::SessionState;
-use super::suggestions::{self, SuggestionBatch};
-use super::view::View;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Evaluation;
-use crate::domain::finding::Finding;
-use crate::domain::journal::Begun;
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::evaluation::Evaluation;
+use crate::domain::proposal::finding::Finding;
+use crate::domain::proposal::origin::Purpose;
+use crate::domain::record::journal::Begun;
 use crate::runner::activity;
 
 /// How long a request takes to reach the worker. An evaluation takes several times as long.

@@ -1,17 +1,22 @@
 //! The lanes of a session beside its home device. Each screens one variant at a time, in the background. The session concludes
 //! the results one after another.
 
+mod feeding;
+mod home_times;
+mod rounds;
+mod spot_checks;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::Context;
 use tokio::task::JoinSet;
 
-use super::home_times::{self, Job, Ratios};
+use self::home_times::{Job, Ratios};
+use self::spot_checks::SpotChecks;
 use super::pipeline::Assessed;
-use super::spot_checks::SpotChecks;
-use crate::domain::evaluation::Evaluation;
 use crate::domain::ids::IterationId;
-use crate::domain::journal::Begun;
+use crate::domain::measurement::evaluation::Evaluation;
+use crate::domain::record::journal::Begun;
 use crate::domain::variant::VariantHash;
 use crate::runner::activity;
 use crate::runner::worker::{Arrivals, RemoteLane, Screened, Worker, WorkerError};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::domain::budget::cost::{Rate, Spent};
 use crate::domain::budget::{Budget, Stop};
-use crate::domain::cost::{Rate, Spent};
-use crate::domain::journal::{Begun, Concluded};
-use crate::domain::origin::Purpose;
+use crate::domain::proposal::origin::Purpose;
+use crate::domain::record::journal::{Begun, Concluded};
 
 /// The least estimated time of a confirmation on one case, until confirmations have shown it. One beside an initial kernel
 /// of 0.3 s took 8 s (H200, 2026-11-21, `optloop start --workload attention-fp16-long`).

@@ -4,6 +4,11 @@
 //! The queue is longer than the number of compilations at once. Behind a slow one, others may wait finished, and would
 //! otherwise leave their cores idle.
 
+pub(super) mod duplicates;
+pub(super) mod kernel_cache;
+mod prospects;
+pub(super) mod suggestions;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -12,19 +17,19 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock, Semaphore};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
-use super::prospects;
+
+use self::suggestions::{Admitted, Drawn, SuggestionBatch};
 use super::setup::SessionSetup;
 use super::state::SessionState;
-use super::suggestions::{self, Admitted, Drawn, SuggestionBatch};
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::prediction::Built;
 use crate::agent::{Proposer, SearchContext, claims};
-use crate::domain::artifact::Artifact;
 use crate::domain::code::CodeFigures;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::family::Family;
-use crate::domain::finding::Finding;
 use crate::domain::history::Pending;
 use crate::domain::op::{Dims, Dtype};
+use crate::domain::proposal::finding::Finding;
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::error::Error;

@@ -1,10 +1,10 @@
 //! Resumes a session where its record ends.
 
 use super::Session;
-use super::target::{NoCommit, Target};
+use super::winners::target::{NoCommit, Target};
 use crate::domain::ids::CaseName;
-use crate::domain::journal::Record;
 use crate::domain::proposal::KnownWinner;
+use crate::domain::record::journal::Record;
 use crate::store::Past;
 use crate::vcs::{CommitId, FoundBy};
 

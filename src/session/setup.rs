@@ -6,15 +6,15 @@ use anyhow::Context;
 
 use crate::agent::SearchContext;
 use crate::domain::budget::Budget;
-use crate::domain::cost::Rate;
+use crate::domain::budget::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
-use crate::domain::measuring::Measuring;
+use crate::domain::measurement::settings::Measuring;
+use crate::domain::measurement::verdict::Policy;
 use crate::domain::model_terms::Terms;
 use crate::domain::op::Dtype;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::variant::Params;
-use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
 use crate::vcs::FamilyFiles;
 

@@ -3,6 +3,13 @@
 //! [`SessionState::apply`] is the only way in which a session learns. The live loop calls it after each write, and
 //! `resume` calls it with the records of the store. So both know the same. It is pure: no clock, no device, no files.
 
+mod beaten;
+pub(super) mod calls;
+pub(super) mod case_state;
+mod gains;
+mod ranking;
+mod score;
+mod suspects;
 #[cfg(test)]
 mod tests;
 
@@ -12,27 +19,26 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::beaten;
-use super::calls::Calls;
-use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
+use self::calls::Calls;
+use self::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
+use self::suspects::{Suspects, Suspicion};
 use super::meter::Meter;
 use super::setup::SessionSetup;
-use super::suspects::{Suspects, Suspicion};
-use crate::domain::attempt::Attempt;
-use crate::domain::call_record::CallEnded;
-use crate::domain::comparison::Role;
-use crate::domain::evaluation::Outcome;
-use crate::domain::experiment::Scaling;
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::history::attempt::Attempt;
 use crate::domain::history::{ConfigurationId, History, Pending};
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::incumbent::Incumbent;
-use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
-use crate::domain::mechanism::Mechanism;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::measurement::comparison::Role;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::incumbent::Incumbent;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::models::call_record::CallEnded;
 use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::experiment::Scaling;
+use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::record::journal::{Begun, Concluded, Disqualified, Record};
 use crate::domain::record::{CaseRecord, Final};
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Verdict;
+use crate::domain::statistics::timing::Timing;
 
 /// What an improvement means to the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::synthetic::repeats;
+use crate::domain::statistics::synthetic::repeats;
 use crate::spaces::{RecordedSpace, Searchable, parse};
 
 /// Makes a space of one parameter with the given times in milliseconds. None fails.

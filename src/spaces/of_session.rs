@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::space::{Failure, RecordedSpace, Recording, Row};
-use crate::domain::evaluation::Outcome;
-use crate::domain::names::did_you_mean;
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::proposal::origin::Purpose;
 use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::text::names::did_you_mean;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 use crate::error::{Error, error};

@@ -10,7 +10,7 @@ use super::decompress::json_bytes;
 use super::kernel_tuner::Cache;
 use super::space::RecordedSpace;
 use super::t4::Results;
-use crate::domain::escape::is_unsafe;
+use crate::domain::text::escape::is_unsafe;
 use crate::error::{Error, error};
 
 /// The longest name for display.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::{Family, Listed};
-use crate::domain::names::is_file_name;
+use crate::domain::text::names::is_file_name;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 use crate::error::Error;

@@ -199,7 +199,7 @@ fn only_recorded_configurations_are_valid_and_all_of_them_are_drawn() {
 
 #[tokio::test]
 async fn a_session_is_exported_with_its_best_knowledge_of_each_configuration() {
-    use crate::domain::verdict::Verdict;
+    use crate::domain::measurement::verdict::Verdict;
     let scene = Scene::new().await;
     let session = scene.session().await;
     // 64 threads are confirmed and then screened again. 128 are screened twice. 256 are wrong.

@@ -9,8 +9,8 @@ use super::columns::{count, now, required, signed, text};
 use super::questions::Of;
 use super::sessions::record_cost;
 use super::{Store, StoreError};
-use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine, control_ns};
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
+use crate::domain::code::ablation::{Ablated, Ablation, Removed, SourceLine, control_ns};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 
 /// Ablations by iteration and case.

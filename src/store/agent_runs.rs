@@ -5,10 +5,10 @@ use sqlx::sqlite::SqliteRow;
 
 use super::columns::{count, json, now, required, signed, text, to_json};
 use super::{Store, StoreError};
-use crate::domain::agent_run::AgentRun;
 use crate::domain::ids::SessionId;
-use crate::domain::model_call::Usage;
-use crate::domain::money::MicroUsd;
+use crate::domain::models::agent_run::AgentRun;
+use crate::domain::models::call::Usage;
+use crate::domain::models::money::MicroUsd;
 
 impl Store {
     /// Records a run that has ended.

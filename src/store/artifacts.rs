@@ -5,7 +5,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{json, signed, text, to_json};
 use super::{Store, StoreError};
-use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::code::artifact::{Artifact, KernelResources};
 use crate::domain::ids::IterationId;
 
 /// A compiled variant without its CUBIN.

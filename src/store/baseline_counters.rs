@@ -7,8 +7,8 @@ use super::columns::{now, signed, text, to_json};
 use super::counters::{Rows, add_launch, without_launches};
 use super::sessions::record_cost;
 use super::{Store, StoreError};
-use crate::domain::cost::Spent;
-use crate::domain::counters::CountedBaseline;
+use crate::domain::budget::cost::Spent;
+use crate::domain::code::counters::CountedBaseline;
 use crate::domain::ids::{CaseName, SessionId};
 
 impl Store {

@@ -8,11 +8,11 @@ use sqlx::sqlite::SqliteRow;
 use super::columns::{count, json, name, now, optional_json, required, signed, text, to_json};
 use super::sessions::record_cost;
 use super::{Store, StoreError};
-use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject, Transcript};
-use crate::domain::cost::{Spent, UnknownCosts};
+use crate::domain::budget::cost::{Spent, UnknownCosts};
 use crate::domain::ids::SessionId;
-use crate::domain::model_call::{ModelRequest, Usage};
-use crate::domain::money::MicroUsd;
+use crate::domain::models::call::{ModelRequest, Usage};
+use crate::domain::models::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject, Transcript};
+use crate::domain::models::money::MicroUsd;
 
 /// A call that is about to begin.
 pub struct NewCall<'a> {

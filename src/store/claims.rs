@@ -5,9 +5,9 @@ use sqlx::{Row, SqliteConnection};
 
 use super::StoreError;
 use super::columns::{name, reference, required, text};
-use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::claims::hypothesis::{Hypothesis, Score};
+use crate::domain::claims::prediction::{Crps, Modelled, Prediction};
 use crate::domain::ids::IterationId;
-use crate::domain::prediction::{Crps, Modelled, Prediction};
 use crate::domain::proposal::Proposal;
 
 /// Records what an iteration claims, before its experiment.

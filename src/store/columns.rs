@@ -10,13 +10,13 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use super::StoreError;
-use crate::domain::correctness::Correctness;
-use crate::domain::evaluation::Outcome;
-use crate::domain::hypothesis::Reference;
+use crate::domain::claims::hypothesis::Reference;
 use crate::domain::ids::IterationId;
 use crate::domain::instant;
+use crate::domain::measurement::correctness::Correctness;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::statistics::Interval;
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 use crate::secrets;
 
 /// RFC 3339 with exactly three decimals, so that instants sort as text.

@@ -2,12 +2,12 @@
 
 use super::testing::{Scene, comparison, evaluation, finish, participant, proposal};
 use super::*;
-use crate::domain::comparison::{Comparison, Role};
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::measurement::comparison::{Comparison, Role};
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::record::{Final, Status};
-use crate::domain::regime::Regime;
-use crate::domain::verdict::Verdict;
 
 /// A comparison of a challenger with its A/A control, its incumbent and a baseline.
 fn held(challenger: IterationId, incumbent: IterationId) -> Comparison {

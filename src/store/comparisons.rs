@@ -10,8 +10,8 @@ use super::columns::{
 };
 use super::questions::Of;
 use super::{Store, StoreError};
-use crate::domain::comparison::{Comparison, Participant};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::measurement::comparison::{Comparison, Participant};
 use crate::domain::record::Final;
 use crate::domain::statistics::Ratio;
 

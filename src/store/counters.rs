@@ -9,8 +9,8 @@ use super::columns::{now, optional_json, required, signed, text, to_json};
 use super::questions::Of;
 use super::sessions::record_cost;
 use super::{Store, StoreError};
-use crate::domain::cost::Spent;
-use crate::domain::counters::{Counted, Counters, LaunchCounters};
+use crate::domain::budget::cost::Spent;
+use crate::domain::code::counters::{Counted, Counters, LaunchCounters};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 
 /// Counters by iteration and case.

@@ -7,16 +7,16 @@ use sqlx::{QueryBuilder, Row, Sqlite};
 use super::columns::{count, json, name, required};
 use super::page::{Filter, push_order, select_page};
 use super::{Store, StoreError};
+use crate::domain::claims::hypothesis::Score;
 use crate::domain::device::TimeSource;
-use crate::domain::gpu_state::Graphs;
-use crate::domain::hypothesis::Score;
+use crate::domain::device::gpu_state::Graphs;
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::op::Dims;
-use crate::domain::origin::Origin;
-use crate::domain::regime::Regime;
-use crate::domain::sampling::MIN_SAMPLES;
+use crate::domain::proposal::origin::Origin;
+use crate::domain::statistics::sampling::MIN_SAMPLES;
 use crate::domain::variant::{Params, VariantHash};
-use crate::domain::verdict::Verdict;
 use crate::domain::workload::Case;
 
 /// A case that an iteration reached. An iteration that reached no case has one row, too.

@@ -5,20 +5,20 @@ use sqlx::{Row, SqliteConnection};
 use super::columns::{now, pack, signed, text, to_json};
 use super::sessions::{known, record_cost};
 use super::{Flush, Store, StoreError, artifacts, claims, comparisons, resume};
-use crate::domain::artifact::Artifact;
-use crate::domain::check::Check;
-use crate::domain::cost::Spent;
-use crate::domain::evaluation::{Evaluation, Measurement};
-use crate::domain::hypothesis::Score;
+use crate::domain::budget::cost::Spent;
+use crate::domain::budget::phase::StepTimes;
+use crate::domain::claims::hypothesis::Score;
+use crate::domain::claims::prediction::Crps;
+use crate::domain::code::artifact::Artifact;
+use crate::domain::code::profile::Profile;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::journal::Disqualified;
-use crate::domain::phase::StepTimes;
-use crate::domain::plan::LaunchPlan;
-use crate::domain::prediction::Crps;
-use crate::domain::profile::Profile;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::evaluation::{Evaluation, Measurement};
+use crate::domain::measurement::verdict::{Decision, Verdict};
 use crate::domain::proposal::Proposal;
-use crate::domain::timing::Timing;
-use crate::domain::verdict::{Decision, Verdict};
+use crate::domain::record::journal::Disqualified;
+use crate::domain::statistics::timing::Timing;
 
 /// Everything that is known about an iteration when it ends.
 #[derive(Debug, Clone, Copy)]

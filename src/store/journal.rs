@@ -13,10 +13,10 @@ use super::counters::ByCase;
 use super::questions::{Of, Verdicts};
 use super::sessions::cost;
 use super::{Store, StoreError};
-use crate::domain::call_record::{CallBegun, CallEnded};
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
+use crate::domain::models::call_record::{CallBegun, CallEnded};
+use crate::domain::record::journal::{Begun, Concluded, Disqualified, Record};
 use crate::domain::record::{CaseRecord, Final, IterationRecord, SessionRecord};
 
 /// The kinds of records, as the schema names them.

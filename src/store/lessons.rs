@@ -5,8 +5,8 @@ use sqlx::Row;
 use super::columns::json;
 use super::{Store, StoreError};
 use crate::domain::device::DeviceInfo;
-use crate::domain::effects::{Timed, effects};
-use crate::domain::lessons::{Lessons, RefutedClaim};
+use crate::domain::history::effects::{Timed, effects};
+use crate::domain::proposal::lessons::{Lessons, RefutedClaim};
 
 /// The latest timed configurations that are read. In a larger store, older ones teach nothing.
 const MOST_TIMED: i64 = 20_000;

@@ -5,13 +5,13 @@ use tempfile::TempDir;
 
 use super::testing::{comparison, participant};
 use super::*;
-use crate::domain::check::Check;
-use crate::domain::comparison::Role;
-use crate::domain::hypothesis::{Reference, Score};
+use crate::domain::claims::hypothesis::{Reference, Score};
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::origin::Origin;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::comparison::Role;
+use crate::domain::proposal::origin::Origin;
 use crate::domain::record::Final;
-use crate::domain::regime::Regime;
 
 /// One row of every table, as the first release wrote it. Append to it when a migration adds a table.
 const POPULATED: &str = r#"

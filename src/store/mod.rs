@@ -53,7 +53,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tempfile::TempDir;
 
-use crate::domain::names::natural;
+use crate::domain::text::names::natural;
 
 pub use artifacts::ArtifactRecord;
 pub use backup::Copied;

@@ -5,7 +5,7 @@ use sqlx::{QueryBuilder, Sqlite};
 
 use super::numbers::Numbers;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::verdict::Verdict;
+use crate::domain::measurement::verdict::Verdict;
 
 /// Selects the rows of the history. A filter that is None does not restrict.
 #[derive(Debug, Clone, Default)]

@@ -5,8 +5,8 @@ use sqlx::sqlite::SqliteRow;
 
 use super::columns::{name, required};
 use super::{Store, StoreError};
+use crate::domain::budget::phase::{PhaseTime, StepTimes};
 use crate::domain::ids::SessionId;
-use crate::domain::phase::{PhaseTime, StepTimes};
 
 impl Store {
     /// Records the time of work that belongs to no iteration.

@@ -10,9 +10,9 @@ use super::columns::{correctness, count, json, name, optional_json, outcome, req
 use super::phases::step_times;
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError, claims};
-use crate::domain::comparison::Comparison;
+use crate::domain::family::plan::{LaunchPlan, LaunchShape, Preparation};
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::plan::{LaunchPlan, LaunchShape, Preparation};
+use crate::domain::measurement::comparison::Comparison;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionKind, SessionRecord, SessionSummary};
 use crate::domain::variant::VariantHash;
 

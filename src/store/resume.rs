@@ -7,9 +7,9 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{json, now, optional_json, to_json};
 use super::{Store, StoreError};
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::journal::Record;
-use crate::domain::plan::LaunchPlan;
+use crate::domain::record::journal::Record;
 use crate::domain::record::{SessionKind, SessionRecord, SessionScope, SessionSummary, Status};
 use crate::domain::variant::{Variant, VariantHash};
 

@@ -63,7 +63,7 @@ mod tests {
         let scene = Scene::new().await;
         for _ in 0..4 {
             let session = scene.session().await;
-            scene.measured(session, 64, None, 100_000.0, crate::domain::verdict::Verdict::Start).await;
+            scene.measured(session, 64, None, 100_000.0, crate::domain::measurement::verdict::Verdict::Start).await;
         }
         let mut all = scene.store.sessions().await.unwrap();
         all.reverse();

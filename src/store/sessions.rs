@@ -9,10 +9,10 @@ use sqlx::{AssertSqlSafe, Row};
 use super::columns::{count, json, name, now, optional_json, pack, required, signed, text, timing, to_json};
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
+use crate::domain::budget::stop::EarlyEnd;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{Baseline, Environment, SessionKind, SessionScope, SessionSummary, Status};
-use crate::domain::stop::EarlyEnd;
 
 /// What is known about a session when it starts.
 #[derive(Debug, Clone)]

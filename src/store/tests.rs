@@ -2,29 +2,29 @@
 
 use super::testing::{Scene, artifact, evaluation, finish, on_commit, proposal, session, timing, wrong};
 use super::*;
-use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine};
-use crate::domain::call_record::CallSubject;
-use crate::domain::check::Check;
+use crate::domain::budget::cost::Spent;
+use crate::domain::budget::phase::{Phase, PhaseTime, StepTimes};
 use crate::domain::code::CodeFigures;
-use crate::domain::cost::Spent;
-use crate::domain::counters::{Counted, CountedBaseline, Counters, LaunchCounters, Resource};
-use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::experiment::Scaling;
+use crate::domain::code::ablation::{Ablated, Ablation, Removed, SourceLine};
+use crate::domain::code::counters::{Counted, CountedBaseline, Counters, LaunchCounters, Resource};
+use crate::domain::code::launched::LaunchedKernel;
+use crate::domain::code::profile::Profile;
+use crate::domain::code::profile::tests::launch;
+use crate::domain::device::regime::Regime;
+use crate::domain::family::plan::{Initial, Launch, LaunchPlan, LaunchShape, Workspace};
 use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::journal::{Begun, Concluded, Record};
-use crate::domain::launched::LaunchedKernel;
-use crate::domain::model_call::{AnswerForm, CallPurpose, ModelRequest};
-use crate::domain::money::MicroUsd;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
+use crate::domain::measurement::verdict::{Decision, Verdict};
+use crate::domain::models::call::{AnswerForm, CallPurpose, ModelRequest};
+use crate::domain::models::call_record::CallSubject;
+use crate::domain::models::money::MicroUsd;
 use crate::domain::op::Axis;
-use crate::domain::origin::{Origin, Purpose};
-use crate::domain::phase::{Phase, PhaseTime, StepTimes};
-use crate::domain::plan::{Initial, Launch, LaunchPlan, LaunchShape, Workspace};
-use crate::domain::profile::Profile;
-use crate::domain::profile::tests::launch;
+use crate::domain::proposal::experiment::Scaling;
+use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::record::journal::{Begun, Concluded, Record};
 use crate::domain::record::{Baseline, BaselineKind, Status};
-use crate::domain::regime::Regime;
-use crate::domain::verdict::{Decision, Verdict};
 use crate::error::Error;
 
 /// Removes the instants, which differ in every run. Both must be there.

@@ -7,9 +7,9 @@ use sqlx::{AssertSqlSafe, Row};
 use super::columns::{count, required};
 use super::numbers::Numbers;
 use super::{Store, StoreError};
-use crate::domain::hypothesis::Score;
+use crate::domain::budget::phase::StepTimes;
+use crate::domain::claims::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::phase::StepTimes;
 use crate::domain::record::excerpt::{Totals, Used};
 
 impl Store {

@@ -6,7 +6,7 @@ use super::files;
 use super::{Item, Kind};
 use crate::config::{BaselineConfig, Config};
 use crate::domain::op::OpSource;
-use crate::domain::oracle::OracleLanguage;
+use crate::domain::op::oracle::OracleLanguage;
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::ops::{Declared, OPS_FOLDER};
 use crate::runner::baseline::{FOLDER, shipped};

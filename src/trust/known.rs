@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::{ConsentState, Item, standing};
-use crate::domain::toml_text;
+use crate::domain::text::toml_text;
 use crate::files;
 
 /// The consents of a user, for all projects.

@@ -11,13 +11,13 @@ use super::error::VcsError;
 use super::family::FamilyFiles;
 use super::winner::{Earlier, us};
 use super::{CommitId, Repo, running};
+use crate::domain::device::gpu_state::Graphs;
 use crate::domain::device::{DeviceKey, TimeSource};
-use crate::domain::escape::git;
-use crate::domain::gain::CaseGain;
-use crate::domain::gpu_state::Graphs;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::record::BaselineKind;
+use crate::domain::record::gain::CaseGain;
 use crate::domain::sidecar::Sidecar;
+use crate::domain::text::escape::git;
 use crate::domain::variant::{VariantHash, show_params};
 
 /// Marks the time of the initial kernel where no winner was committed before, and where one was, but was not measured again.

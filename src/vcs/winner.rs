@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use super::{CommitId, FamilyFiles};
-use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
-use crate::domain::escape::git;
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::measurement::comparison::{Comparison, Role};
 use crate::domain::record::Baseline;
-use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::statistics::Ratio;
+use crate::domain::statistics::sampling::MIN_SAMPLES;
+use crate::domain::text::escape::git;
 use crate::domain::variant::show_params;
 
 /// A confirmed winner, ready to be committed.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use optloop::domain::launched::LaunchedKernel;
+use optloop::domain::code::launched::LaunchedKernel;
 use optloop::runner::toolchain::Toolchain;
 
 /// Reads the graph of the fake driver, whose structures are those of CUDA's own header. PyTorch is a fake, too.

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use optloop::domain::code::launched::LaunchedKernel;
 use optloop::domain::compute::Compute;
 use optloop::domain::device::TimeSource;
-use optloop::domain::launched::LaunchedKernel;
+use optloop::domain::device::regime::Regime;
 use optloop::domain::op::{Dtype, Op};
 use optloop::domain::record::Baseline;
-use optloop::domain::regime::Regime;
-use optloop::domain::sampling::Sampling;
+use optloop::domain::statistics::sampling::Sampling;
 use optloop::domain::workload::Case;
 use optloop::error::Result;
 use optloop::ops;

@@ -1,7 +1,7 @@
 //! Kernels without instructions, and the lines from which these come.
 
-use optloop::domain::ablation::{Removed, control_ns};
-use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
+use optloop::domain::code::ablation::{Removed, control_ns};
+use optloop::domain::family::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
 use optloop::runner::ablation::ablations;
 use optloop::runner::messages::LaunchRequest;
 

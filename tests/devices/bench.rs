@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use optloop::domain::artifact::Artifact;
+use optloop::domain::code::artifact::Artifact;
 use optloop::domain::compute::Compute;
-use optloop::domain::evaluation::{Evaluation, Outcome};
+use optloop::domain::device::regime::Regime;
 use optloop::domain::family::Family;
-use optloop::domain::measuring::Measuring;
+use optloop::domain::family::plan::LaunchPlan;
+use optloop::domain::measurement::evaluation::{Evaluation, Outcome};
+use optloop::domain::measurement::settings::Measuring;
+use optloop::domain::measurement::verdict::Policy;
 use optloop::domain::op::{CheckLimits, Dims, Dtype, OpSource};
-use optloop::domain::plan::LaunchPlan;
-use optloop::domain::regime::Regime;
-use optloop::domain::sampling::Sampling;
+use optloop::domain::statistics::sampling::Sampling;
 use optloop::domain::variant::{Params, Variant, VariantHash};
-use optloop::domain::verdict::Policy;
 use optloop::domain::workload::{Case, Tolerance};
 use optloop::ops;
 use optloop::runner::ablation::Lined;

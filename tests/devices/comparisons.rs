@@ -1,8 +1,8 @@
 //! A worker's reports in a comparison, in cold caches, and for a plan that is only timed.
 
-use optloop::domain::check::Check;
-use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
-use optloop::domain::regime;
+use optloop::domain::device::regime;
+use optloop::domain::family::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
+use optloop::domain::measurement::check::Check;
 use optloop::ops;
 use optloop::runner::messages::TimeRequest;
 use optloop::runner::worker::{AskError, WorkerError};

@@ -3,9 +3,9 @@
 //! Attention to a single key copies its value, for any query and key. So every kernel here copies in its own way, and
 //! the device checks the copies as it checks attention.
 
-use optloop::domain::evaluation::{Evaluation, Outcome};
+use optloop::domain::device::regime::Regime;
 use optloop::domain::family::Family;
-use optloop::domain::regime::Regime;
+use optloop::domain::measurement::evaluation::{Evaluation, Outcome};
 use optloop::domain::workload::Case;
 
 use super::bench::Bench;

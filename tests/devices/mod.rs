@@ -9,9 +9,9 @@ mod comparisons;
 mod hopper;
 
 use bench::{Bench, cold, small};
-use optloop::domain::check::Check;
 use optloop::domain::device::{DeviceInfo, TimeSource};
-use optloop::domain::evaluation::Outcome;
+use optloop::domain::measurement::check::Check;
+use optloop::domain::measurement::evaluation::Outcome;
 use optloop::domain::op::Dtype;
 use optloop::ops;
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use optloop::catalog::Project;
 use optloop::config::Config;
-use optloop::domain::artifact::Artifact;
+use optloop::domain::code::artifact::Artifact;
 use optloop::domain::device::DeviceInfo;
 use optloop::domain::family::Family;
-use optloop::domain::plan::{Arg, Launch, LaunchPlan, ScalarValue};
+use optloop::domain::family::plan::{Arg, Launch, LaunchPlan, ScalarValue};
 use optloop::domain::workload::{Case, Workload};
 use optloop::runner::compile::Compiler;
 use optloop::runner::render::render;

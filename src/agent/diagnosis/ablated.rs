@@ -2,8 +2,8 @@
 //! could gain.
 
 use super::subject::Subject;
-use crate::domain::ablation::{self, Removed};
-use crate::domain::finding::{Evidence, EvidenceSource};
+use crate::domain::code::ablation::{self, Removed};
+use crate::domain::proposal::finding::{Evidence, EvidenceSource};
 
 /// By how much a gain may exceed what its instructions cost. What stands in their place costs a little, too.
 const TOLERANCE: f64 = 1.05;

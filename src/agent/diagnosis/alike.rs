@@ -2,8 +2,8 @@
 //! block.
 
 use super::subject::{Point, Subject};
-use crate::domain::finding::EvidenceSource;
 use crate::domain::op::Dims;
+use crate::domain::proposal::finding::EvidenceSource;
 
 /// How many more blocks the largest grid needs to show that.
 const GROWTH: f64 = 4.0;

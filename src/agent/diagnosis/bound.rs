@@ -1,8 +1,8 @@
 //! The limit that smaller cases set to the gain on a case. A kernel for the case also computes a case that asks for less. So
 //! where the best kernel known for that one takes almost as long, no cause of lost time accounts for much.
 
-use crate::domain::finding::{Evidence, EvidenceSource};
 use crate::domain::op::DimSpec;
+use crate::domain::proposal::finding::{Evidence, EvidenceSource};
 use crate::domain::workload::{Case, Workload};
 
 /// The least limit: what a comparison resolves. The times of two cases differ by noise, too.

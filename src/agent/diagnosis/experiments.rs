@@ -2,11 +2,11 @@
 //! any estimate.
 
 use super::subject::Subject;
-use crate::domain::finding::{CauseStatus, Confidence, Evidence, EvidenceSource, Finding, Remedy};
-use crate::domain::origin::Change;
-use crate::domain::profile::Profile;
+use crate::domain::code::profile::Profile;
+use crate::domain::history::tested::{self, Removal, Trial};
+use crate::domain::proposal::finding::{CauseStatus, Confidence, Evidence, EvidenceSource, Finding, Remedy};
+use crate::domain::proposal::origin::Change;
 use crate::domain::space::Space;
-use crate::domain::tested::{self, Removal, Trial};
 use crate::domain::variant::Params;
 
 /// The rule whose cause more blocks remove.

@@ -3,7 +3,7 @@
 
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{Evidence, EvidenceSource};
+use crate::domain::proposal::finding::{Evidence, EvidenceSource};
 
 /// By what factor the model's time may be off, either way.
 const MOST_OFF: f64 = 1.25;

@@ -5,17 +5,17 @@ use std::collections::HashSet;
 use super::bound::Bound;
 use super::rules::findings_within;
 use super::subject::{Point, Subject};
-use crate::domain::ablation::Ablation;
-use crate::domain::evaluation::Outcome;
+use crate::domain::code::ablation::Ablation;
+use crate::domain::code::profile::Profile;
 use crate::domain::family::Family;
-use crate::domain::finding::{EvidenceSource, Finding};
+use crate::domain::history::tested::{Trial, screened_ns};
 use crate::domain::ids::IterationId;
-use crate::domain::origin::{Origin, Purpose};
-use crate::domain::profile::Profile;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::finding::{EvidenceSource, Finding};
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
-use crate::domain::tested::{Trial, screened_ns};
 use crate::domain::variant::VariantHash;
-use crate::domain::verdict::Verdict;
 use crate::domain::workload::{Case, Workload};
 
 /// The record of a session, with everything else that its diagnosis needs.
@@ -74,7 +74,8 @@ fn initial_kernel(recorded: Recorded<'_>) -> Option<(&IterationRecord, &Case, f6
         let times = recorded.workload.cases.iter().filter_map(|case| Some((case, time_ns(iteration, &case.name)?)));
         times.map(move |(case, ns)| (iteration, case, ns))
     });
-    let headroom = |case: &Case, ns: f64| ns / crate::domain::floor::floor_ns(recorded.workload, case, device);
+    let headroom =
+        |case: &Case, ns: f64| ns / crate::domain::measurement::floor::floor_ns(recorded.workload, case, device);
     timed.max_by(|a, b| headroom(a.1, a.2).total_cmp(&headroom(b.1, b.2)))
 }
 

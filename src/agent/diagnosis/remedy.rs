@@ -1,9 +1,9 @@
 //! Finds changes that would remove a cause: other configurations of the family, or other families.
 
 use super::subject::Subject;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::family::{Family, Param};
-use crate::domain::finding::Remedy;
-use crate::domain::plan::LaunchPlan;
+use crate::domain::proposal::finding::Remedy;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 

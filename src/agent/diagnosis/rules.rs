@@ -27,9 +27,9 @@ pub use too_few_blocks::leaves_idle;
 use super::bound::Bound;
 use super::subject::Subject;
 use super::{ablated, experiments, modelled as model};
+use crate::domain::code::profile::{Cause, Profile};
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{CauseTest, Confidence, Evidence, EvidenceSource, Finding, Remedy};
-use crate::domain::profile::{Cause, Profile};
+use crate::domain::proposal::finding::{CauseTest, Confidence, Evidence, EvidenceSource, Finding, Remedy};
 
 /// A rule: its name, how its cause makes a kernel slow, what a kernel without the cause would do, and the function that
 /// looks for it.

@@ -1,18 +1,18 @@
 //! The subject of a diagnosis: a variant on a case, with all evidence about it.
 
-use crate::domain::ablation::Ablation;
-use crate::domain::artifact::KernelResources;
-use crate::domain::counters::{Counters, LaunchCounters};
+use crate::domain::code::ablation::Ablation;
+use crate::domain::code::artifact::KernelResources;
+use crate::domain::code::counters::{Counters, LaunchCounters};
+use crate::domain::code::occupancy::{self, Occupancy};
+use crate::domain::code::profile::{Cause, LaunchProfile, Profile};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::finding::EvidenceSource;
-use crate::domain::floor::Floor;
+use crate::domain::family::plan::{Launch, LaunchPlan};
+use crate::domain::history::tested::Trial;
 use crate::domain::ids::IterationId;
-use crate::domain::occupancy::{self, Occupancy};
+use crate::domain::measurement::floor::Floor;
 use crate::domain::op::Dims;
-use crate::domain::plan::{Launch, LaunchPlan};
-use crate::domain::profile::{Cause, LaunchProfile, Profile};
-use crate::domain::tested::Trial;
+use crate::domain::proposal::finding::EvidenceSource;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 

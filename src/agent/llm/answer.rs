@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::edits::Edit;
-use crate::domain::approach::{Approach, Form};
-use crate::domain::mechanism::Mechanism;
-use crate::domain::model_call::AnswerForm;
+use crate::domain::claims::approach::{Approach, Form};
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::models::call::AnswerForm;
 use crate::error::{Error, error};
 
 /// The most approaches of one plan that are kept.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::answer::Code;
 use super::edits;
-use crate::domain::approach::{Approach, Form};
+use crate::domain::claims::approach::{Approach, Form};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::variant::Params;

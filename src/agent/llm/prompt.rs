@@ -9,8 +9,8 @@ use serde::Serialize;
 use tera::{Context, Tera};
 
 use super::answer;
-use crate::domain::approach::{Approach, Form};
-use crate::domain::escape::one_line;
+use crate::domain::claims::approach::{Approach, Form};
+use crate::domain::text::escape::one_line;
 use crate::error::Error;
 
 /// The smallest mean number of bytes per token. Prompts are mostly code, which tokenizers split into tokens of three to

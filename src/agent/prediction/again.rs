@@ -1,11 +1,11 @@
 //! Predicts recorded claims again, with other knowledge than they were made with.
 
 use super::{Built, Question, predict};
+use crate::domain::claims::prediction::Prediction;
 use crate::domain::code::CodeFigures;
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::IterationId;
-use crate::domain::prediction::Prediction;
 use crate::domain::record::{IterationRecord, SessionRecord};
 
 /// Predicts the claim of a recorded iteration from a history. `reference` is what the claim compares with, which the history need

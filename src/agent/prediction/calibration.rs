@@ -11,9 +11,9 @@
 //! Shift, 2021).
 
 use super::differing;
+use crate::domain::claims::prediction::{COVERAGE, Modelled};
 use crate::domain::history::History;
-use crate::domain::prediction::{COVERAGE, Modelled};
-use crate::domain::refuted::ln_speedup;
+use crate::domain::history::refuted::ln_speedup;
 use crate::domain::variant::Params;
 
 /// Weight of the prior, in claims.

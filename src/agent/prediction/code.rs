@@ -2,7 +2,7 @@
 //! other launches, so variants with similar code have similar times, also where their parameters say less.
 
 use crate::domain::code::CodeFigures;
-use crate::domain::plan::{LaunchPlan, LaunchShape};
+use crate::domain::family::plan::{LaunchPlan, LaunchShape};
 
 /// Bytes of local memory count less than other figures: their range is far larger, and most variants have none.
 const LOCAL_WEIGHT: f64 = 0.25;

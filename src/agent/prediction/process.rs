@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 
 use super::{Built, Question};
 use crate::domain::family::{Family, Param};
+use crate::domain::history::refuted::ln_speedup;
 use crate::domain::history::{Finished, History};
-use crate::domain::refuted::ln_speedup;
 use crate::domain::variant::Params;
 
 /// How many times near the suggestion, and as many near the reference, the process uses. Its cost grows with the cube.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::agent::{cause_tests, proposer};
-use crate::domain::finding::{CauseTest, Confidence, Finding, Remedy};
+use crate::domain::proposal::finding::{CauseTest, Confidence, Finding, Remedy};
 use crate::domain::variant::Params;
 
 fn remedy(family: &str, n: i64, p: i64) -> Remedy {

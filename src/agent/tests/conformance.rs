@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::agent::{PROPOSERS, proposer};
-use crate::domain::hypothesis::Reference;
-use crate::domain::prediction::Prediction;
+use crate::domain::claims::hypothesis::Reference;
+use crate::domain::claims::prediction::Prediction;
 use crate::domain::space::Space;
-use crate::domain::synthetic::repeats;
+use crate::domain::statistics::synthetic::repeats;
 use crate::domain::variant::Params;
 
 /// Makes a scene with two sources (D = 4 and D = 16). A tile must not be longer than the sequence, so the two cases

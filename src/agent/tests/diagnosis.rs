@@ -5,14 +5,14 @@ use std::path::Path;
 use super::*;
 use crate::agent::diagnosis::{self, Bound, Point, Subject};
 use crate::catalog::Project;
-use crate::domain::ablation::{Ablation, Removed};
-use crate::domain::artifact::{InstructionMix, KernelResources};
-use crate::domain::counters::{Counters, LaunchCounters};
+use crate::domain::code::ablation::{Ablation, Removed};
+use crate::domain::code::artifact::{InstructionMix, KernelResources};
+use crate::domain::code::counters::{Counters, LaunchCounters};
+use crate::domain::code::profile::{self, Cause, Profile, Without};
 use crate::domain::device::TimingMode;
-use crate::domain::finding::{CauseStatus, Confidence, EvidenceSource, Finding, RULES};
-use crate::domain::gpu_state::Graphs;
-use crate::domain::profile::{self, Cause, Profile, Without};
-use crate::domain::tested::Trial;
+use crate::domain::device::gpu_state::Graphs;
+use crate::domain::history::tested::Trial;
+use crate::domain::proposal::finding::{CauseStatus, Confidence, EvidenceSource, Finding, RULES};
 
 /// Cases with a time of each in microseconds.
 type Times<'a> = &'a [(&'a str, f64)];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agent::proposer;
-use crate::domain::synthetic::repeats;
+use crate::domain::statistics::synthetic::repeats;
 
 const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
 const VALUES: &[i64] = &[1, 2, 4, 8, 16];

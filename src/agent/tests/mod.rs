@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use super::{Proposer, SearchContext};
 use crate::agent::diagnosis::diagnose;
-use crate::domain::correctness::Correctness;
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::IterationId;
-use crate::domain::journal::{Begun, Concluded};
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::measurement::correctness::Correctness;
+use crate::domain::measurement::evaluation::{Evaluation, Measurement, Outcome};
+use crate::domain::measurement::verdict::{Policy, judge};
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
-use crate::domain::sampling::Sampling;
-use crate::domain::timing::Timing;
+use crate::domain::record::journal::{Begun, Concluded};
+use crate::domain::statistics::sampling::Sampling;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::variant::{VariantHash, show_params};
-use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::{Case, Workload};
 use crate::ops;
 

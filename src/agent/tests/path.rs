@@ -1,7 +1,7 @@
 use super::*;
 use crate::agent::path::{Begun, faster_step, next};
 use crate::agent::proposer;
-use crate::domain::experiment::{Path, PathStep};
+use crate::domain::proposal::experiment::{Path, PathStep};
 use crate::domain::variant::Params;
 
 fn params(n: i64, p: i64, q: i64) -> Params {

@@ -3,12 +3,12 @@
 use super::*;
 use crate::agent::prediction::{Question, predict};
 use crate::agent::proposer;
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
+use crate::domain::claims::prediction::{COVERAGE, Crps, Prediction, Strength};
 use crate::domain::history::Finished;
-use crate::domain::hypothesis::{Hypothesis, Reference};
-use crate::domain::origin::{Origin, Purpose};
-use crate::domain::prediction::{COVERAGE, Crps, Prediction, Strength};
-use crate::domain::refuted::ln_speedup;
-use crate::domain::synthetic::repeats;
+use crate::domain::history::refuted::ln_speedup;
+use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::statistics::synthetic::repeats;
 use crate::domain::variant::Params;
 
 const VALUES: &[i64] = &[1, 2, 4, 8, 16];

@@ -7,11 +7,11 @@ use clap::Parser;
 use indexmap::IndexMap;
 
 use crate::cli::adding::new_kernel::{named, read, shown};
-use crate::domain::atomic_sums::AtomicSums;
 use crate::domain::compute::Compute;
-use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
-use crate::domain::oracle::OracleLanguage;
+use crate::domain::op::atomic_sums::AtomicSums;
+use crate::domain::op::oracle::OracleLanguage;
+use crate::domain::text::names::is_identifier;
 use crate::error::{Error, error, usage_sentence};
 use crate::intake::{CaseSizes, Imported, OracleKernel, OracleNotes, Wanted, with_oracle};
 

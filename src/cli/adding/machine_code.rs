@@ -9,7 +9,7 @@ use crate::catalog::Project;
 use crate::cli::adding::new_kernel::{name, named, read, shown};
 use crate::cli::adding::staging::{NewFile, Staging, refuse_what_is_there};
 use crate::cli::terminal::listing::print_json;
-use crate::domain::ptx;
+use crate::domain::code::ptx;
 use crate::error::{usage, usage_sentence};
 use crate::intake::{MachineCodeHead, machine_code};
 

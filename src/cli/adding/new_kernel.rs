@@ -14,7 +14,7 @@ use crate::cli::adding::tunable_trials::TunableTrials;
 use crate::cli::terminal::listing::print_json;
 use crate::config::Config;
 use crate::domain::family::Family;
-use crate::domain::names::is_file_name;
+use crate::domain::text::names::is_file_name;
 use crate::domain::workload::Workload;
 use crate::error::{usage, usage_sentence};
 use crate::intake::{Draft, Geometry, Texts, UNUSED, Wanted, texts, without_gaps};

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::check::code_without;
 use crate::config::Config;
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::{ConfigurationError, Family, Param};
 use crate::domain::space::Space;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::domain::ablation::{Ablation, Removed, SourceLine, control_ns};
-use crate::domain::counted::counted;
+use crate::domain::code::ablation::{Ablation, Removed, SourceLine, control_ns};
+use crate::domain::text::counted::counted;
 
 /// The most lines of each kind to print.
 const MAX_LINES: usize = 6;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
-use crate::domain::gain::{CaseGain, GainResult};
 use crate::domain::record::BaselineKind;
+use crate::domain::record::gain::{CaseGain, GainResult};
+use crate::domain::text::counted::counted;
 use crate::domain::variant::show_params;
 use crate::report::format;
 

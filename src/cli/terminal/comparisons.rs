@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use crate::cli::terminal::table::{Table, figure};
-use crate::domain::comparison::{Comparison, Participant, Role};
-use crate::domain::conditions::{RecordedTime, compare};
-use crate::domain::machine::MachineSummary;
+use crate::domain::device::machine::MachineSummary;
+use crate::domain::measurement::comparison::{Comparison, Participant, Role};
+use crate::domain::measurement::conditions::{RecordedTime, compare};
 use crate::domain::statistics::Ratio;
 use crate::report::format;
 

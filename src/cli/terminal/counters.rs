@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::domain::counters::{Counters, LaunchCounters};
+use crate::domain::code::counters::{Counters, LaunchCounters};
 
 /// The most states of warps to print.
 const MAX_STATES: usize = 4;

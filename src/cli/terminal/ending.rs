@@ -3,8 +3,8 @@
 use crate::cli::terminal::board;
 use crate::cli::terminal::table::{Table, figure};
 use crate::domain::device::TimeSource;
-use crate::domain::gain::{CaseGain, GainResult};
 use crate::domain::record::SessionSummary;
+use crate::domain::record::gain::{CaseGain, GainResult};
 use crate::report::format;
 use crate::store::{Filter, Sort, Store, StoreError};
 

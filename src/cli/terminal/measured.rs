@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::cli::terminal::comparisons::{self, challenger_is, over_challenger};
-use crate::domain::comparison::{Comparison, Participant, Role};
+use crate::domain::budget::cost::Spent;
 use crate::domain::compute::Compute;
-use crate::domain::conditions::Conditions;
-use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
-use crate::domain::gpu_state::{Graphs, Load};
+use crate::domain::device::gpu_state::{Graphs, Load};
+use crate::domain::device::machine::MachineSummary;
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::machine::MachineSummary;
+use crate::domain::measurement::comparison::{Comparison, Participant, Role};
+use crate::domain::measurement::conditions::Conditions;
 use crate::domain::op::Dims;
-use crate::domain::regime::Regime;
 use crate::report::format;
 
 /// The result of a comparison, for programs. docs/bench.md describes it.

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::cli::terminal::paragraph::paragraph;
 use crate::domain::budget::Budget;
-use crate::domain::counted::counted;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::CaseName;
+use crate::domain::text::counted::counted;
 use crate::domain::workload::Workload;
 use crate::launch::preflight::Coverage;
 use crate::launch::target;

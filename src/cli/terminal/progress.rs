@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Outcome;
-use crate::domain::gain::CaseGain;
 use crate::domain::ids::CaseName;
-use crate::domain::origin::Origin;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Decision;
+use crate::domain::proposal::origin::Origin;
 use crate::domain::record::Status;
-use crate::domain::verdict::Decision;
+use crate::domain::record::gain::CaseGain;
+use crate::domain::text::counted::counted;
 use crate::runner::activity;
 use crate::session::{Event, Observer};
 

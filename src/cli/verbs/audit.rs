@@ -10,7 +10,7 @@ use crate::cli::terminal::table::Table;
 use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
 use crate::domain::corpus::{CorpusEntry, EntryKind, PASSED};
-use crate::domain::names::did_you_mean;
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, error, usage, usage_sentence};
 use crate::launch::armed::{self, ArmedDevice};
 use crate::launch::consent;

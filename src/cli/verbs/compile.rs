@@ -9,13 +9,13 @@ use rayon::prelude::*;
 
 use crate::catalog::Project;
 use crate::config::Config;
-use crate::domain::artifact::Artifact;
-use crate::domain::counted::counted;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::fit::Fit;
 use crate::domain::ids::CaseName;
 use crate::domain::space::Space;
+use crate::domain::space::fit::Fit;
+use crate::domain::text::counted::counted;
 use crate::domain::variant::{Variant, show_params};
 use crate::domain::workload::Workload;
 use crate::error::{Error, error, usage, usage_sentence};

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::cli::terminal::screen::Screen;
-use crate::domain::names::did_you_mean;
+use crate::domain::text::names::did_you_mean;
 use crate::error::usage_sentence;
 
 macro_rules! pages {

@@ -12,8 +12,8 @@ use crate::catalog::{BrokenFamily, Project};
 use crate::cli::terminal::listing::print_json;
 use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
+use crate::domain::device::machine::MachineState;
 use crate::domain::device::{DeviceInfo, Peaks};
-use crate::domain::machine::MachineState;
 use crate::environment;
 use crate::error::{Error, error, usage};
 use crate::launch::consent;
@@ -390,7 +390,7 @@ async fn database(project: &Project, config: &Config) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::machine::Throttle;
+    use crate::domain::device::machine::Throttle;
 
     #[test]
     fn what_is_known_of_a_gpu_is_shown_and_what_is_not_is_left_out() {

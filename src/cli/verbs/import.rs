@@ -14,7 +14,7 @@ use crate::cli::adding::own_headers::own_header;
 use crate::cli::adding::problem_files::ProblemFiles;
 use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
-use crate::domain::names::shortened;
+use crate::domain::text::names::shortened;
 use crate::error::{Error, error, usage, usage_sentence};
 use crate::intake::{
     Draft, Imported, OracleNotes, Reading, Tuning, TuningSource, Wanted, definition, problem, script, t1, workloads,

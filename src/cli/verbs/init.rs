@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::cli::terminal::listing::print_json;
-use crate::domain::counted::counted;
-use crate::domain::escape::shell;
+use crate::domain::text::counted::counted;
+use crate::domain::text::escape::shell;
 use crate::error::usage_sentence;
 use crate::shipped;
 use crate::vcs::Repo;

@@ -10,13 +10,13 @@ use crate::cli::terminal::paragraph::paragraph;
 use crate::cli::terminal::screen::Screen;
 use crate::cli::terminal::table::Table;
 use crate::domain::compute::Compute;
-use crate::domain::counted::counted;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::fit::Fit;
 use crate::domain::ids::CaseName;
-use crate::domain::names::did_you_mean;
 use crate::domain::op::OpSource;
+use crate::domain::space::fit::Fit;
+use crate::domain::text::counted::counted;
+use crate::domain::text::names::did_you_mean;
 use crate::domain::workload::Workload;
 use crate::error::{usage, usage_sentence};
 

@@ -229,10 +229,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::cost::Spent;
-    use crate::domain::origin::{Origin, Purpose};
+    use crate::domain::budget::cost::Spent;
+    use crate::domain::measurement::verdict::{Decision, Verdict};
     use crate::domain::proposal::Proposal;
-    use crate::domain::verdict::{Decision, Verdict};
+    use crate::domain::proposal::origin::{Origin, Purpose};
     use crate::report::{ReportInput, build};
     use crate::store::testing::{Scene, evaluation, finish, proposal};
 

@@ -4,9 +4,9 @@ use super::fields::{Fields, Notes};
 use super::rules::{LaunchRule, TensorMapRule, When, WorkspaceRule, if_present, typed};
 use super::{Constraint, Opening, Param};
 use crate::domain::expr::{ExpectedType, Expr};
-use crate::domain::finding::RULES;
-use crate::domain::names::did_you_mean;
-use crate::domain::plan::{Initial, SWIZZLES_BYTES};
+use crate::domain::family::plan::{Initial, SWIZZLES_BYTES};
+use crate::domain::proposal::finding::RULES;
+use crate::domain::text::names::did_you_mean;
 
 /// Reads a parameter.
 pub(super) fn param(name: &str, mut fields: Fields<'_, '_>) -> Option<Param> {

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, ValueDeserializer};
 
 use crate::domain::expr::{ExpectedType, Expr};
-use crate::domain::toml_text;
+use crate::domain::text::toml_text;
 
 /// The most mistakes that are reported. A text with more is hardly a manifest, and every sentence takes time to write.
 const MAX_MISTAKES: usize = 32;
@@ -203,7 +203,7 @@ impl<'n, 't> Fields<'n, 't> {
                 break;
             }
             let (start, key) = (key.span().start, key.get_ref());
-            let hint = crate::domain::names::did_you_mean(key, self.known.iter().copied());
+            let hint = crate::domain::text::names::did_you_mean(key, self.known.iter().copied());
             self.notes.add_at(start, &format!("unknown field `{key}`, {expected}{hint}"));
         }
         lost

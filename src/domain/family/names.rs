@@ -6,8 +6,8 @@ use super::FRAGMENTS_FOLDER;
 use super::draft::Draft;
 use super::fields::Notes;
 use crate::domain::expr::Expr;
-use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
 use crate::domain::op::{Dims, Dtype, Op};
+use crate::domain::text::names::{did_you_mean, is_file_name, is_identifier};
 
 /// The integers that are bound in every expression, in addition to dimensions, parameters and derived values.
 const BOUND: [&str; 5] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm"];

@@ -8,8 +8,8 @@ use super::ConfigurationError;
 use super::rules::{ArgScope, LaunchRule, TensorMapRule, When, WorkspaceRule};
 use crate::domain::device::DeviceInfo;
 use crate::domain::expr::{Bindings, Expr};
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::op::{self, Dims, Dtype, Op};
-use crate::domain::plan::LaunchPlan;
 use crate::domain::variant::Params;
 
 /// The most bytes of all workspaces of a plan. A virtual GPU has them in the host's memory.

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::ConfigurationError;
 use crate::domain::expr::{Bindings, Expr};
-use crate::domain::names::did_you_mean;
-use crate::domain::op::{Dtype, TensorSpec};
-use crate::domain::plan::{
+use crate::domain::family::plan::{
     self, Arg, Initial, Launch, MAX_BLOCK, MAX_BOX, MAX_GRID, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue,
     TensorMap, Workspace,
 };
+use crate::domain::op::{Dtype, TensorSpec};
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, Result, error};
 
 /// The configurations to which an entry applies: all, or those for which an expression holds.
@@ -90,7 +90,7 @@ impl WorkspaceRule {
 }
 
 impl TensorMapRule {
-    /// Fills in the numbers. [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) decides whether they make a
+    /// Fills in the numbers. [`LaunchPlan::check`](crate::domain::family::plan::LaunchPlan::check) decides whether they make a
     /// valid map.
     fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, ConfigurationError> {
         let wrong =

@@ -5,9 +5,9 @@ mod page;
 
 use super::Family;
 use crate::domain::device::DeviceInfo;
+use crate::domain::device::regime::Regime;
+use crate::domain::family::plan::{Arg, LaunchPlan};
 use crate::domain::op::Dtype;
-use crate::domain::plan::{Arg, LaunchPlan};
-use crate::domain::regime::Regime;
 use crate::domain::workload::Case;
 use crate::error::Error;
 use crate::ops;

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::Serialize;
 
 use super::IterationRecord;
-use crate::domain::evaluation::Outcome;
-use crate::domain::hypothesis::Score;
+use crate::domain::budget::phase::StepTimes;
+use crate::domain::claims::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin::Purpose;
-use crate::domain::phase::StepTimes;
-use crate::domain::verdict::Verdict;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::origin::Purpose;
 
 /// A selection of a session's iterations: those that the figures of a report come from, and some spread evenly.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,7 +1,7 @@
 //! Tests on made-up families.
 
 use super::*;
-use crate::domain::regime::Regime;
+use crate::domain::device::regime::Regime;
 use crate::ops;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::domain::names::is_identifier;
+use crate::domain::text::names::is_identifier;
 use crate::error::{Error, error};
 
 /// The program that times expressions of an op's inputs.

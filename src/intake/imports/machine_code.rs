@@ -1,6 +1,6 @@
 //! Kernels that another compiler has made: PTX with a launch plan, as a family without parameters.
 
-use crate::domain::ptx;
+use crate::domain::code::ptx;
 
 /// The tables of `family.toml` that describe launches and where they are right.
 const TABLES: [&str; 5] = ["launch", "workspace", "tensor_map", "constraint", "derived"];

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use crate::domain::names::{is_identifier, shortened};
 use crate::domain::op::Dtype;
+use crate::domain::text::names::{is_identifier, shortened};
 use crate::error::{Error, error};
 use crate::intake::texts::{case_name, cases, list, quoted};
 use crate::intake::tolerance::{self, Rounding, most_terms};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::python;
 use super::tuning::{Access, Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
-use crate::domain::expected::in_words;
+use crate::domain::text::expected::in_words;
 use crate::error::{Error, error};
 
 #[derive(Deserialize)]

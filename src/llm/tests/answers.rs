@@ -4,7 +4,7 @@ use scripted_llm::{End, Form, Reply, Rule, Script, Server, Tokens};
 use serde_json::json;
 
 use super::{BOTH, ask, endpoint, request, settings};
-use crate::domain::model_call::{ModelRequest, Usage};
+use crate::domain::models::call::{ModelRequest, Usage};
 use crate::llm::Provider;
 
 const TOKENS: Tokens = Tokens { input: 40, cached: 1000, cache_write: 200, output: 30 };

@@ -11,8 +11,8 @@ use scripted_llm::{Reply, Script, Server};
 use serde_json::{Value, json};
 
 use super::{Address, Endpoint, Key, Provider, Settings};
-use crate::domain::model_call::{AnswerForm, CallPurpose, ModelReply, ModelRequest};
-use crate::domain::model_error::CallError;
+use crate::domain::models::call::{AnswerForm, CallPurpose, ModelReply, ModelRequest};
+use crate::domain::models::call_error::CallError;
 
 /// A key that no output may contain.
 const KEY: &str = "canary-key-5d1f0b7a";

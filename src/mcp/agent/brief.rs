@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use serde_json::json;
 use tera::{Context, Tera};
 
-use crate::domain::escape::one_line;
+use crate::domain::text::escape::one_line;
 use crate::session::Amounts;
 
 /// The runs without a kernel after which an agent is not started again.

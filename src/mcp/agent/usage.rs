@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
-use crate::domain::model_call::Usage;
-use crate::domain::money::MicroUsd;
+use crate::domain::models::call::Usage;
+use crate::domain::models::money::MicroUsd;
 
 /// The most that a report is believed, in US dollars. What is above it is no cost.
 const MOST_USD: f64 = 1e6;

@@ -1,8 +1,8 @@
 //! Expressions over the dimensions of an op.
 
 use crate::domain::expr::{Bindings, ExpectedType, Expr};
-use crate::domain::names::did_you_mean;
 use crate::domain::op::DimSpec;
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, error};
 
 /// Parses an expression over dimensions.

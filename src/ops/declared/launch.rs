@@ -4,9 +4,9 @@ use serde::Deserialize;
 
 use super::expression;
 use crate::domain::expr::Expr;
-use crate::domain::names::{did_you_mean, is_identifier};
+use crate::domain::op::oracle::{OracleArg, OracleLanguage, OracleLaunch, OracleValue};
 use crate::domain::op::{DimSpec, Dims};
-use crate::domain::oracle::{OracleArg, OracleLanguage, OracleLaunch, OracleValue};
+use crate::domain::text::names::{did_you_mean, is_identifier};
 use crate::error::{Error, error};
 
 /// The table, for messages.
@@ -200,8 +200,8 @@ fn numbers(what: &str, extents: &[Expr], most: [i64; 3], dims: &Dims) -> Result<
 #[cfg(test)]
 mod tests {
     use super::super::Declared;
+    use crate::domain::op::oracle::{Oracle, OracleCall, OracleValue};
     use crate::domain::op::{DeclaredSource, Dims, Op};
-    use crate::domain::oracle::{Oracle, OracleCall, OracleValue};
     use crate::error::Error;
 
     const MANIFEST: &str = r#"

@@ -9,10 +9,10 @@ use super::property::Property;
 use super::tensor::{Bound, TensorRule, ValuesRule, ValuesText};
 use super::{Declared, expression};
 use crate::domain::expr::Expr;
-use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
+use crate::domain::op::oracle::{Oracle, OracleLanguage};
 use crate::domain::op::{AtomicSums, DeclaredSource, DimSpec, Dtype, InputFile, TensorRole, Values};
-use crate::domain::oracle::{Oracle, OracleLanguage};
-use crate::domain::toml_text;
+use crate::domain::text::names::{did_you_mean, is_file_name, is_identifier};
+use crate::domain::text::toml_text;
 use crate::error::{Error, error};
 
 /// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::Declared;
 use super::tensor::TensorRule;
-use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, error};
 
 /// Rows of each output that are compared.

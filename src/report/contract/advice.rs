@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin::Change;
+use crate::domain::proposal::origin::Change;
 use crate::domain::variant::Params;
 
 /// What to do after a session.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::ablation::Removed;
+use crate::domain::code::ablation::Removed;
 use crate::domain::ids::IterationId;
 
 /// What the time of a kernel on a case consists of, as ablations show it.

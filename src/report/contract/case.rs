@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use super::breakdown::Breakdown;
 use super::{Change, Ratio, Roofline, Variant};
-use crate::domain::counters::Counters;
+use crate::domain::code::counters::Counters;
+use crate::domain::code::launched::LaunchedKernel;
+use crate::domain::code::profile::Profile;
+use crate::domain::device::machine::MachineSummary;
+use crate::domain::device::regime::Regime;
+use crate::domain::family::plan::Preparation;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::launched::LaunchedKernel;
-use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
-use crate::domain::plan::Preparation;
-use crate::domain::profile::Profile;
-use crate::domain::regime::Regime;
 
 /// The results on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]

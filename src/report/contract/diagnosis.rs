@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::finding::{Finding, Remedy};
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::proposal::finding::{Finding, Remedy};
 
 /// The diagnosis of a variant on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::Ratio;
-use crate::domain::ablation::Removed;
+use crate::domain::code::ablation::Removed;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin::Change;
+use crate::domain::proposal::origin::Change;
 
 /// The winner of a case against another kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::LedgerRow;
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
 
 /// All sessions of a store, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -32,17 +32,17 @@ pub use progress::{Progress, ProgressStep};
 pub use ratio::Ratio;
 pub use two::{Both, Difference, Two};
 
+use crate::domain::budget::cost::{Spent, UnknownCosts};
+use crate::domain::budget::stop::EarlyEnd;
+use crate::domain::claims::hypothesis::Score;
 use crate::domain::compute::Compute;
-use crate::domain::cost::{Spent, UnknownCosts};
 use crate::domain::device::TimeSource;
-use crate::domain::gpu_state::Graphs;
-use crate::domain::hypothesis::Score;
+use crate::domain::device::gpu_state::Graphs;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::op::Dims;
 use crate::domain::record::{FamilyLeftOut, Status};
-use crate::domain::stop::EarlyEnd;
 use crate::domain::variant::Params;
-use crate::domain::verdict::Verdict;
 
 /// The version of the contract.
 pub const SCHEMA: &str = "optloop.report/5";

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin;
+use crate::domain::proposal::origin;
 
 /// A path that reached its end.
 #[derive(Debug, Clone, PartialEq, Serialize)]

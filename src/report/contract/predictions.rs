@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::domain::hypothesis::Score;
+use crate::domain::claims::hypothesis::Score;
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::claims::prediction::{Direction, Strength};
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::mechanism::Mechanism;
-use crate::domain::prediction::{Direction, Strength};
 
 /// What an iteration was to show, and what it showed.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,10 +4,10 @@
 use super::contract::{Advice, Case, Diagnosis, Edge, NextExperiment, Outlook, ParameterEffect, Step, StepKind};
 use super::little_tried::{self, LittleTried};
 use super::{ReportInput, edges, experiment, limit};
-use crate::domain::evaluation::Outcome;
+use crate::domain::budget::stop::EarlyEnd;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::record::{IterationRecord, SessionRecord, Status};
 use crate::domain::statistics::median;
-use crate::domain::stop::EarlyEnd;
 
 /// The expected factor over all cases from which more of the same search is recommended: twice what a comparison resolves on one
 /// case.

@@ -3,10 +3,10 @@
 use super::comparisons::{paired, unpaired};
 use super::contract;
 use super::standing::{Alone, Standing};
-use crate::domain::conditions::Conditions;
-use crate::domain::launched::LaunchedKernel;
+use crate::domain::code::launched::LaunchedKernel;
+use crate::domain::measurement::conditions::Conditions;
 use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 
 /// Returns the baseline of a case, with its time over the best variant's. Both come from the comparison that gave the
 /// figures, else from the timing before the first comparison.

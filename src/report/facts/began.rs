@@ -3,11 +3,11 @@
 use super::contract::{self, Change};
 use super::standing::{Standing, winners};
 use super::{comparisons, pairs, standing};
-use crate::domain::conditions::Conditions;
 use crate::domain::device::TimeSource;
+use crate::domain::measurement::conditions::Conditions;
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Verdict;
+use crate::domain::statistics::timing::Timing;
 
 /// A variant with its time on a case.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ pub(super) fn ratio(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::{Origin, Purpose};
+    use crate::domain::proposal::origin::{Origin, Purpose};
     use crate::report::tests::record;
 
     #[test]

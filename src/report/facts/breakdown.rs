@@ -1,7 +1,7 @@
 //! What the time of a kernel consists of, and that of another one: how much less it takes without each kind of instruction.
 
 use super::contract::{Breakdown, Line, Longer, Parts, Without};
-use crate::domain::ablation::{Ablation, Removed, SourceLine, control_ns, time_ns};
+use crate::domain::code::ablation::{Ablation, Removed, SourceLine, control_ns, time_ns};
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::VariantHash;
 

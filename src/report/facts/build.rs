@@ -12,15 +12,15 @@ use super::{
     CaseFacts, FamilyFacts, ReportInput, advice, baselines, began, breakdown, calibration, excluded, exhausted,
     findings, gains, improved_by, leads, limit, outlook, parameters, paths, phases, progress, roofline, scaling,
 };
-use crate::domain::check::Check;
-use crate::domain::comparison::Role;
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Outcome;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::comparison::Role;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::record::excerpt::{self, Totals};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
-use crate::domain::verdict::Verdict;
 
 const NS_PER_US: f64 = 1000.0;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::ReportInput;
 use super::contract::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
+use crate::domain::claims::hypothesis::Score;
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::claims::prediction::{Crps, Prediction};
 use crate::domain::history::History;
-use crate::domain::hypothesis::Score;
-use crate::domain::mechanism::Mechanism;
-use crate::domain::prediction::{Crps, Prediction};
+use crate::domain::history::refuted::{SingleChange, Tries, tries};
 use crate::domain::record::{IterationRecord, SessionRecord};
-use crate::domain::refuted::{SingleChange, Tries, tries};
 use crate::domain::statistics::{mean_interval, median, median_interval, ratio_interval, share_interval};
 
 /// Claims below which coverage is not judged. With 50, the interval of a coverage of 80% is 22 points wide.

@@ -2,11 +2,11 @@
 
 use super::contract;
 use super::standing::{DecidingComparison, winners};
-use crate::domain::comparison::{Participant, Role};
+use crate::domain::measurement::comparison::{Participant, Role};
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::record::IterationRecord;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::statistics::{Ratio, median};
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Verdict;
 
 /// Returns the contract's form of the comparison that gave a case's figures.
 pub(super) fn to_contract(deciding: &DecidingComparison<'_>) -> contract::Comparison {

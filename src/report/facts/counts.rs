@@ -2,7 +2,7 @@
 
 use super::ReportInput;
 use super::contract::{Count, Counts};
-use crate::domain::profile::{LaunchProfile, Profile};
+use crate::domain::code::profile::{LaunchProfile, Profile};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::variant::VariantHash;
 

@@ -3,7 +3,7 @@
 //! lead.
 
 use super::contract::{CyclePart, Cycles};
-use crate::domain::counters::{Counters, LaunchCounters, WARPGROUP_PRODUCTS};
+use crate::domain::code::counters::{Counters, LaunchCounters, WARPGROUP_PRODUCTS};
 
 /// The parts, with the states of warps that belong to them, as `ncu` names these.
 const PARTS: [(&str, &[&str]); 8] = [

@@ -5,9 +5,9 @@ use super::findings::{self, Left, MIN_GAIN};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
 use super::{ReportInput, grids, transfer};
-use crate::domain::finding::{CauseStatus, Finding, Remedy};
-use crate::domain::origin::Change;
-use crate::domain::prediction::Prediction;
+use crate::domain::claims::prediction::Prediction;
+use crate::domain::proposal::finding::{CauseStatus, Finding, Remedy};
+use crate::domain::proposal::origin::Change;
 use crate::domain::variant::Params;
 
 /// Returns the experiment that promises most. Remedies come first: they also test a cause of lost time. Then come changes
@@ -143,9 +143,9 @@ fn tried(samples: &[Sample<'_>], effect: &ParameterEffect, case: &str) -> usize 
 mod tests {
     use super::super::contract::CaseEffect;
     use super::*;
-    use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
-    use crate::domain::verdict::Verdict;
+    use crate::domain::measurement::evaluation::Outcome;
+    use crate::domain::measurement::verdict::Verdict;
     use crate::report::tests::{self, finding, found, input, iteration, record, record_ahead, report};
 
     fn effect(to: i64, effect: f64) -> ParameterEffect {

@@ -2,12 +2,12 @@
 
 use super::ReportInput;
 use super::contract::{Diagnosed, Diagnosis, DiagnosisOf, Next};
-use crate::domain::finding::{Finding, Remedy};
+use crate::domain::claims::prediction::Prediction;
+use crate::domain::history::tested::screened_ns;
 use crate::domain::ids::IterationId;
-use crate::domain::origin::{Origin, Purpose};
-use crate::domain::prediction::Prediction;
+use crate::domain::proposal::finding::{Finding, Remedy};
+use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::record::IterationRecord;
-use crate::domain::tested::screened_ns;
 
 /// The most findings of one variant on a case. The rest has little weight.
 const MAX: usize = 4;

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::standing::{self, winners};
-use crate::domain::origin::Purpose;
+use crate::domain::history::tested::screened_ns;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::origin::Purpose;
 use crate::domain::record::excerpt::Used;
 use crate::domain::record::{IterationRecord, SessionRecord};
-use crate::domain::tested::screened_ns;
 use crate::domain::variant::VariantHash;
-use crate::domain::verdict::Verdict;
 
 /// An improvement that the session has found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +80,7 @@ fn over_initial_design(record: &SessionRecord, iteration: &IterationRecord, case
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Origin;
+    use crate::domain::proposal::origin::Origin;
     use crate::report::tests::record;
 
     #[test]

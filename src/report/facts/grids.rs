@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::contract::{Case, NextExperiment};
-use crate::domain::origin::Change;
+use crate::domain::proposal::origin::Change;
 use crate::domain::record::IterationRecord;
 use crate::domain::statistics::median;
 use crate::domain::variant::Params;

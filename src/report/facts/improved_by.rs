@@ -27,7 +27,7 @@ pub(super) fn of(cases: &[Case], gains: &Gains<'_>, record: &SessionRecord) -> I
 mod tests {
     use super::super::gains;
     use super::*;
-    use crate::domain::origin::Origin;
+    use crate::domain::proposal::origin::Origin;
     use crate::report::tests::{record, report};
 
     /// Iterations 2 and 3 improved the only case. The initial design had iteration 1, then all of them.

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use super::contract::{Case, Diagnosis, Lead, LeadEvidence, Over, OverKind, Ratio};
 use super::pairs::screened;
 use super::{ReportInput, began, breakdown, comparisons, counts, cycles, fastest, limit, standing};
-use crate::domain::counters::Counters;
+use crate::domain::code::counters::Counters;
+use crate::domain::code::launched::largest;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::launched::largest;
-use crate::domain::origin::Change;
+use crate::domain::proposal::origin::Change;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::VariantHash;
 
@@ -183,9 +183,9 @@ fn over_baseline(context: &Context<'_>) -> Option<Lead> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evaluation::Outcome;
-    use crate::domain::origin::{Origin, Purpose};
-    use crate::domain::verdict::Verdict;
+    use crate::domain::measurement::evaluation::Outcome;
+    use crate::domain::measurement::verdict::Verdict;
+    use crate::domain::proposal::origin::{Origin, Purpose};
     use crate::report::build;
     use crate::report::tests::{finding, found, input, iteration, record, record_ahead, report};
 

@@ -1,7 +1,7 @@
 //! All sessions, with what they cost and what came of it.
 
 use super::contract::{Entry, Ledger, LedgerRow};
-use crate::domain::cost::Spent;
+use crate::domain::budget::cost::Spent;
 use crate::domain::record::SessionSummary;
 
 /// The version of the contract.

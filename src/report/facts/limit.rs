@@ -2,7 +2,7 @@
 
 use super::contract::{Case, Diagnosed, Diagnosis, Limit, Roofline};
 use super::roofline::NEAR_PEAK;
-use crate::domain::finding::{CauseStatus, Confidence};
+use crate::domain::proposal::finding::{CauseStatus, Confidence};
 
 /// The share of a time from which an empty launch explains much of it.
 const MUCH_LAUNCH: f64 = 0.25;
@@ -80,7 +80,7 @@ fn by_peaks(case: &Case, roofline: &Roofline) -> Option<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::finding::CauseTest;
+    use crate::domain::proposal::finding::CauseTest;
     use crate::report::tests::{finding, record, report, report_with};
 
     #[test]

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Outcome;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::statistics::quantile;
 use crate::domain::variant::Params;
-use crate::domain::verdict::Verdict;
 
 /// The noise of a time where no variant was screened twice: what two screening runs of one kernel spanned on an H200
 /// (`NEAR_TIE` of the comparisons has the measurement).

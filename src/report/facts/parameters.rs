@@ -150,10 +150,10 @@ fn verdict(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
+    use crate::domain::measurement::evaluation::Outcome;
+    use crate::domain::measurement::verdict::Verdict;
     use crate::domain::variant::Params;
-    use crate::domain::verdict::Verdict;
     use crate::report::tests::{found, iteration, record};
 
     /// Of three pairs each, PAD 8 -> 0 makes nothing faster, and PAD 8 -> 4 changes nothing.

@@ -2,9 +2,9 @@
 
 use super::ReportInput;
 use super::contract::{ConfigurationPath, PathStep};
-use crate::domain::experiment::Path;
 use crate::domain::ids::IterationId;
-use crate::domain::origin::{Change, Origin, Purpose};
+use crate::domain::proposal::experiment::Path;
+use crate::domain::proposal::origin::{Change, Origin, Purpose};
 use crate::domain::record::IterationRecord;
 
 /// Returns the paths that reached their ends, in the order of the session.

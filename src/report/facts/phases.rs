@@ -1,12 +1,12 @@
 //! Time and cost by phase: what each kind of work took.
 
 use super::contract::{PhaseCost, Phases};
-use crate::domain::comparison::Comparison;
+use crate::domain::budget::phase::Phase;
 use crate::domain::device::TimeSource;
-use crate::domain::phase::Phase;
+use crate::domain::measurement::comparison::Comparison;
 use crate::domain::record::SessionRecord;
 use crate::domain::record::excerpt::Totals;
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 
 /// Seconds of each phase.
 #[derive(Default)]
@@ -103,8 +103,8 @@ fn seconds(record: &SessionRecord, totals: &Totals) -> Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Purpose;
-    use crate::domain::phase::{PhaseTime, StepTimes};
+    use crate::domain::budget::phase::{PhaseTime, StepTimes};
+    use crate::domain::proposal::origin::Purpose;
     use crate::report::tests::record;
 
     #[test]

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::contract::{Case, Progress, ProgressStep};
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::origin::Purpose;
 use crate::domain::record::SessionRecord;
 use crate::domain::record::excerpt::Used;
-use crate::domain::verdict::Verdict;
 
 /// Returns the progress of every case that has a correct variant. One pass over the iterations, whatever their number.
 pub(super) fn of(record: &SessionRecord, cases: &[Case]) -> Vec<Progress> {
@@ -48,8 +48,8 @@ fn by_final(case: &Case, at_s: f64, cost_usd: f64) -> Option<ProgressStep> {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::cost::Spent;
-    use crate::domain::origin::Purpose;
+    use crate::domain::budget::cost::Spent;
+    use crate::domain::proposal::origin::Purpose;
     use crate::report::tests::{record, report};
 
     #[test]

@@ -1,15 +1,15 @@
 //! Selects the figures of a case: those of its final, else of its best variant's comparison, else the variant's time
 //! alone.
 
-use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
-use crate::domain::conditions::{Conditions, RecordedTime, compare};
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::IterationId;
-use crate::domain::origin::Purpose;
+use crate::domain::measurement::comparison::{Comparison, Participant, Role, paired_ratio};
+use crate::domain::measurement::conditions::{Conditions, RecordedTime, compare};
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::proposal::origin::Purpose;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
-use crate::domain::regime::Regime;
 use crate::domain::statistics::Ratio;
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Verdict;
+use crate::domain::statistics::timing::Timing;
 
 /// The best variant of a case, with its figures.
 #[derive(Clone, Copy)]

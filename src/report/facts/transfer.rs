@@ -115,10 +115,10 @@ fn find(timed: &Timed<'_>, family: &str, params: &Params, case: &str) -> Option<
 mod tests {
     use super::super::pairs::samples;
     use super::*;
-    use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
+    use crate::domain::measurement::evaluation::Outcome;
+    use crate::domain::measurement::verdict::Verdict;
     use crate::domain::record::{IterationRecord, SessionRecord};
-    use crate::domain::verdict::Verdict;
     use crate::report::tests::{found, input, iteration, record, report};
 
     fn split_k(id: i64, block: i64, times_us: &[(&str, f64)]) -> IterationRecord {

@@ -2,9 +2,9 @@
 
 use super::CaseFacts;
 use super::contract::{Both, Case, Difference, Ratio, Report, Two};
-use crate::domain::conditions::Conditions;
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
+use crate::domain::measurement::conditions::Conditions;
 use crate::domain::statistics::{Interval, ratio_interval};
 use crate::error::Error;
 

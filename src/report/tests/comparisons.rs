@@ -1,9 +1,9 @@
 //! Figures that come from comparisons.
 
 use super::*;
-use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::ids::IterationId;
-use crate::domain::origin::Origin;
+use crate::domain::measurement::comparison::{Comparison, Participant, Role};
+use crate::domain::proposal::origin::Origin;
 use crate::domain::record::Final;
 use crate::store::testing::{comparison, participant};
 

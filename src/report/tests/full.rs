@@ -1,9 +1,9 @@
 //! A report with every section, for the limits of the page and for a browser.
 
 use super::*;
-use crate::domain::counters::{Counters, LaunchCounters};
-use crate::domain::finding::{CauseStatus, Confidence, Evidence, EvidenceSource};
-use crate::domain::machine::MachineSummary;
+use crate::domain::code::counters::{Counters, LaunchCounters};
+use crate::domain::device::machine::MachineSummary;
+use crate::domain::proposal::finding::{CauseStatus, Confidence, Evidence, EvidenceSource};
 use crate::report::contract::{
     Advice, Breakdown, Case, Comparison, ConfigurationPath, Counts, CyclePart, Cycles, Diagnosed, Diagnosis,
     DiagnosisOf, Lead, LeadEvidence, Limit, Line, Longer, NearTie, Next, NextExperiment, Outlook, Over, OverKind,
@@ -195,7 +195,7 @@ fn diagnosis(case: &Case, place: usize) -> Diagnosis {
             counted: true,
             shared_with: vec!["stalls"],
         };
-        let remedy = crate::domain::finding::Remedy {
+        let remedy = crate::domain::proposal::finding::Remedy {
             text: "set BLOCK from 64 to 128".to_owned(),
             family: "tiled".to_owned(),
             params: None,

@@ -13,32 +13,32 @@ use indexmap::IndexMap;
 
 use super::contract::{ParameterEffect, Without};
 use super::*;
-use crate::domain::ablation::Removed;
-use crate::domain::check::Check;
+use crate::domain::budget::cost::{Spent, UnknownCosts};
+use crate::domain::claims::hypothesis::{Hypothesis, Reference};
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::claims::prediction::{Prediction, Strength};
+use crate::domain::code::ablation::Removed;
+use crate::domain::code::launched::LaunchedKernel;
+use crate::domain::code::profile::Profile;
+use crate::domain::code::profile::tests::launch;
 use crate::domain::compute::Compute;
-use crate::domain::correctness::Correctness;
-use crate::domain::cost::{Spent, UnknownCosts};
+use crate::domain::device::gpu_state::Graphs;
+use crate::domain::device::regime::Regime;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::Outcome;
-use crate::domain::finding::{CauseTest, Confidence, Evidence, EvidenceSource};
-use crate::domain::gpu_state::Graphs;
-use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::launched::LaunchedKernel;
-use crate::domain::mechanism::Mechanism;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::correctness::Correctness;
+use crate::domain::measurement::evaluation::Outcome;
+use crate::domain::measurement::verdict::Verdict;
 use crate::domain::op::DimSpec;
-use crate::domain::origin::{Change, Origin, Purpose};
-use crate::domain::prediction::{Prediction, Strength};
-use crate::domain::profile::Profile;
-use crate::domain::profile::tests::launch;
+use crate::domain::proposal::finding::{CauseTest, Confidence, Evidence, EvidenceSource};
+use crate::domain::proposal::origin::{Change, Origin, Purpose};
 use crate::domain::record::{
     Baseline, BaselineKind, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
-use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
-use crate::domain::timing::Timing;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::variant::VariantHash;
-use crate::domain::verdict::Verdict;
 use crate::store::testing;
 
 pub(in crate::report) fn timing(us: f64) -> Timing {

@@ -1,7 +1,7 @@
 //! What is left to do about causes of lost time, and what the report recommends.
 
 use super::*;
-use crate::domain::finding::{Finding, Remedy};
+use crate::domain::proposal::finding::{Finding, Remedy};
 use crate::report::contract::{Next, StepKind};
 
 /// A finding about iteration 3, the best variant of b1h1s128: 256 threads, 50 us. Its remedy has 512 threads.
@@ -68,6 +68,6 @@ fn a_remedy_that_is_expected_to_fail_and_one_against_a_refuted_cause_are_not_rec
     let report = build(&ReportInput { findings: &findings, predict: &predict, ..input(&record) });
     assert_eq!(report.advice.next.kind, StepKind::GoOn);
     let mut refuted = with_remedy(1.44);
-    refuted.tested.status = crate::domain::finding::CauseStatus::NotConfirmed;
+    refuted.tested.status = crate::domain::proposal::finding::CauseStatus::NotConfirmed;
     assert_eq!(report_with(&record, &[refuted]).advice.next.kind, StepKind::GoOn);
 }

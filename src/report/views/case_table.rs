@@ -4,7 +4,7 @@ use super::format::{NOTHING, percent, times, us};
 use super::table::Table;
 use super::words;
 use crate::domain::device::TimeSource;
-use crate::domain::gain::SLOWER;
+use crate::domain::record::gain::SLOWER;
 use crate::report::contract::{Case, Ratio, Report};
 
 /// The most rows of the Markdown table. More would hide what the report says.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Outcome;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::record::excerpt::Used;
 use crate::domain::record::{CaseRecord, IterationRecord};
 use crate::domain::variant::show_params;
@@ -186,7 +186,7 @@ pub fn write_ledger(ledger: &Ledger, out: &mut impl Write) -> Result<(), ReportE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Origin;
+    use crate::domain::proposal::origin::Origin;
     use crate::domain::record::SessionRecord;
     use crate::report::ledger;
     use crate::report::tests::record;

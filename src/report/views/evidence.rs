@@ -10,8 +10,8 @@ use super::case_table::ratio;
 use super::format::{self, NOTHING, either, gain, percent, times, us};
 use super::table::Table;
 use super::{profiles, words};
-use crate::domain::ablation::Removed;
-use crate::domain::finding::Remedy;
+use crate::domain::code::ablation::Removed;
+use crate::domain::proposal::finding::Remedy;
 use crate::domain::variant::show_params;
 use crate::report::contract::{
     Breakdown, Case, Diagnosed, Diagnosis, DiagnosisOf, Lead, Next, OverKind, ParameterEffect, Report,

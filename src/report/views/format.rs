@@ -1,7 +1,7 @@
 //! Formats figures the same way in reports and on the command line.
 
-pub use crate::domain::counted::counted;
-use crate::domain::plan::Preparation;
+use crate::domain::family::plan::Preparation;
+pub use crate::domain::text::counted::counted;
 
 /// The text in place of a missing figure.
 pub const NOTHING: &str = "-";

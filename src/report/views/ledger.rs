@@ -3,9 +3,9 @@
 use super::format::{NOTHING, duration, times, usd};
 use super::markdown;
 use super::table::Table;
-use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
 use crate::domain::record::Status;
+use crate::domain::text::counted::counted;
 use crate::report::ReportError;
 use crate::report::contract::{Entry, Ledger, LedgerRow};
 

@@ -5,10 +5,10 @@ use tera::{Context, Kwargs, State, Tera, Value};
 use super::format::{self, counted, duration, percent, usd};
 use super::table::Table;
 use super::{case_table, words};
-use crate::domain::cost::UnknownCosts;
+use crate::domain::budget::cost::UnknownCosts;
 use crate::domain::device::TimeSource;
-use crate::domain::escape;
 use crate::domain::record::Status;
+use crate::domain::text::escape;
 use crate::report::ReportError;
 use crate::report::contract::{Case, Report};
 

@@ -1,7 +1,7 @@
 //! Table rows with the counts of a virtual GPU, the same in reports and on the command line.
 
 use super::format::{NOTHING, percent, times, us};
-use crate::domain::profile::{LaunchProfile, Profile, Units};
+use crate::domain::code::profile::{LaunchProfile, Profile, Units};
 
 /// The headings of [`rows`], after the caller's own columns. A leading `>` is for figures.
 pub const HEADINGS: [&str; 9] = [

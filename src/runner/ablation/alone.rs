@@ -2,7 +2,7 @@
 
 use super::lines::Group;
 use super::statement::Instruction;
-use crate::domain::ablation::{Ablation, Removed};
+use crate::domain::code::ablation::{Ablation, Removed};
 
 /// The least share of the time that a kind of instruction costs, for its lines to be timed.
 const MIN_SHARE: f64 = 0.05;
@@ -49,7 +49,7 @@ pub(super) fn to_time(
 mod tests {
     use super::super::statement::pieces;
     use super::*;
-    use crate::domain::ablation::SourceLine;
+    use crate::domain::code::ablation::SourceLine;
 
     fn alone(text: &str) -> bool {
         pieces(text).iter().filter_map(|piece| piece.instruction()).all(can_go)

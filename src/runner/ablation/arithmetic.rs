@@ -174,7 +174,7 @@ fn reads<'a>(instruction: &Instruction<'a>, moved: Option<&'a str>) -> impl Iter
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::ablation::Removed;
+    use crate::domain::code::ablation::Removed;
     use crate::runner::ablation::{Parameters, ablate};
 
     /// Returns the floating-point operations of a kernel after it was ablated, with the moves in place of others, and how many

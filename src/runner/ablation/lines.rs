@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::lined::Lined;
 use super::statement::{Instruction, Piece, pieces};
-use crate::domain::ablation::SourceLine;
+use crate::domain::code::ablation::SourceLine;
 use crate::runner::nvrtc::SOURCE_NAME;
 
 /// The most characters of a line's text.
@@ -163,7 +163,7 @@ fn short(text: &str) -> String {
 mod tests {
     use super::super::{Parameters, ablate};
     use super::*;
-    use crate::domain::ablation::Removed;
+    use crate::domain::code::ablation::Removed;
     use crate::runner::compile::LINES;
     use crate::runner::nvrtc::Nvrtc;
     use crate::runner::toolchain::Toolchain;

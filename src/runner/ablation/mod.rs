@@ -26,7 +26,7 @@ use statement::{Piece, pieces};
 use steering::{Deciding, Kernel, Steering};
 use waits::Waits;
 
-use crate::domain::ablation::Removed;
+use crate::domain::code::ablation::Removed;
 
 pub use lined::Lined;
 pub use parameters::Parameters;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::domain::plan::{Arg, LaunchPlan};
+use crate::domain::family::plan::{Arg, LaunchPlan};
 
 /// The parameters of all kernels of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

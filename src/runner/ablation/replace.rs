@@ -11,7 +11,7 @@ use super::registers::Registers;
 use super::statement::{Instruction, list, names};
 use super::steering::{Kernel, Steering};
 use super::waits::Waits;
-use crate::domain::ablation::Removed;
+use crate::domain::code::ablation::Removed;
 
 /// Multiplied with the number of a place, this gives the constant that tells its value from others (the golden ratio times
 /// 2^32, Knuth, The Art of Computer Programming, volume 3, section 6.4).

@@ -4,9 +4,9 @@ use super::alone::to_time;
 use super::lined::Lined;
 use super::lines::Lines;
 use super::{AblatedPtx, Parameters, ablate, ablate_some};
-use crate::domain::ablation::{Ablation, Removed, SourceLine, control_ns};
-use crate::domain::artifact::Artifact;
-use crate::domain::evaluation::Outcome;
+use crate::domain::code::ablation::{Ablation, Removed, SourceLine, control_ns};
+use crate::domain::code::artifact::Artifact;
+use crate::domain::measurement::evaluation::Outcome;
 use crate::runner::messages::{LaunchRequest, TimeRequest};
 use crate::runner::worker::{AskError, Worker, WorkerError};
 

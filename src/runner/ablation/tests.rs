@@ -1,6 +1,6 @@
 use super::*;
+use crate::domain::family::plan::{Arg, Launch, LaunchPlan, TensorMap};
 use crate::domain::op::Dtype;
-use crate::domain::plan::{Arg, Launch, LaunchPlan, TensorMap};
 
 /// Each thread scales a number by an exponential, with a table of factors in shared memory.
 const KERNEL: &str = "\

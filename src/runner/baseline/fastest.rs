@@ -1,11 +1,11 @@
 //! Finds the fastest backend of a case.
 
 use super::{Backend, BaselineProcess};
-use crate::domain::comparison::order;
+use crate::domain::measurement::comparison::order;
 use crate::domain::record::{Baseline, BaselineKind};
-use crate::domain::sampling::Sampling;
 use crate::domain::statistics::median;
-use crate::domain::timing::Timing;
+use crate::domain::statistics::sampling::Sampling;
+use crate::domain::statistics::timing::Timing;
 use crate::domain::workload::Case;
 use crate::error::Result;
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::BaselineProgram;
 use super::protocol::{Refusal, Request};
-use crate::domain::toml_text::one_line;
+use crate::domain::text::toml_text::one_line;
 use crate::error::{Error, Result, error};
 use crate::runner::activity::{self, Limit};
 use crate::runner::guarded::{GuardedProgram, cache_folder};

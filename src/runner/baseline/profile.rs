@@ -9,10 +9,10 @@ use super::case_inputs::{DrawnInputs, known_kernels, text};
 use super::process::{answer, parse_answer};
 use super::protocol::{Profiled, Request, RequestedCase};
 use super::{BaselineProgram, SHIPPED_CACHE, blocking};
+use crate::domain::code::launched::LaunchedKernel;
 use crate::domain::compute::Compute;
-use crate::domain::launched::LaunchedKernel;
+use crate::domain::device::regime::Regime;
 use crate::domain::op::{Dtype, Op};
-use crate::domain::regime::Regime;
 use crate::domain::workload::Case;
 use crate::error::{Error, Result, error};
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::code::launched::LaunchedKernel;
 use crate::domain::compute::Compute;
+use crate::domain::device::regime::Regime;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, TensorSpec};
-use crate::domain::regime::Regime;
 use crate::error::{Result, error};
 
 /// The protocol version. A program with another one is refused.

@@ -9,7 +9,7 @@ use super::cuda::CudaDevice;
 use super::fake::FakeDevice;
 use super::virtual_gpu::VirtualDevice;
 use crate::domain::device::DeviceInfo;
-use crate::domain::names::did_you_mean;
+use crate::domain::text::names::did_you_mean;
 use crate::error::{Error, Result, error};
 
 /// The virtual GPU used if no CUDA device answers.

@@ -22,7 +22,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
 use super::{Buffer, Device, Digest, Fault, Module, Replay, Work};
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::Dtype;
 use crate::error::{Error, Result, error};

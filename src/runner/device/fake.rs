@@ -13,7 +13,7 @@ use std::rc::Rc;
 use self::faults::*;
 use self::script::{InjectedFault, Script};
 use super::{Buffer, Capture, Device, Fault, Module, Problem, Replay, Restore, Work, self_check};
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::runner::inputs;

@@ -10,12 +10,12 @@ mod virtual_gpu;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
+use crate::domain::code::profile::Profile;
 use crate::domain::compute::Compute;
 use crate::domain::device::DeviceInfo;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
-use crate::domain::plan::LaunchPlan;
-use crate::domain::profile::Profile;
 
 pub use choice::{DeviceChoice, describe, open};
 #[cfg(test)]
@@ -249,7 +249,7 @@ pub trait Replay {
     /// after the last. A work that updates a tensor in place may have only one of them.
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault>;
 
-    /// Brings the process into the [state of its graphs](crate::domain::gpu_state::Graphs) in which the device replays. A
+    /// Brings the process into the [state of its graphs](crate::domain::device::gpu_state::Graphs) in which the device replays. A
     /// time that is recorded begins with this, after its executions are captured, because other processes may have
     /// ended the state.
     ///

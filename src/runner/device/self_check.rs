@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::{Buffer, Device, Fault, Work};
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::TimeSource;
-use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
+use crate::domain::family::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::error::{Result, error};
 
 /// The name of the self-check's kernel. Devices that execute nothing recognise it by this name.

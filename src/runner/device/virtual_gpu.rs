@@ -18,11 +18,11 @@ use virtual_gpu::timing::Supposition;
 use virtual_gpu::{Element, Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
 use super::{Buffer, Device, Fault, Model, Module, Work};
-use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::code::artifact::{Artifact, KernelResources};
+use crate::domain::code::profile::{Cause, LaunchProfile, Profile, Units, Without};
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::dtype::Dtype;
-use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
-use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
+use crate::domain::family::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::error::{Result, error};
 use crate::runner::nvrtc::SOURCE_NAME;
 use crate::runner::outputs::POISON;

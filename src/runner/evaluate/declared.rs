@@ -1,10 +1,10 @@
 //! Software kernels of a project's ops, honest and not, run against every probe.
 
 use super::acceptance::{Around, magnitudes_of, probed, probes_of};
-use crate::domain::check::Check;
 use crate::domain::compute::Compute;
+use crate::domain::measurement::check::Check;
+use crate::domain::op::oracle::{Oracle, OracleCall, is_stretchable, stretched};
 use crate::domain::op::{DeclaredSource, Dims, Dtype};
-use crate::domain::oracle::{Oracle, OracleCall, is_stretchable, stretched};
 use crate::domain::workload::Tolerance;
 use crate::ops::Declared;
 use crate::runner::device::Problem;

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use super::acceptance::{Around, probed, probes_of};
 use crate::domain::compute::Compute;
 use crate::domain::op::{Dims, Dtype};
-use crate::domain::synthetic::repeats;
+use crate::domain::statistics::synthetic::repeats;
 use crate::domain::workload::Tolerance;
 use crate::ops;
 use crate::runner::device::Problem;

@@ -122,8 +122,8 @@ impl Residents {
 mod tests {
     use super::*;
     use crate::domain::compute::Compute;
+    use crate::domain::family::plan::LaunchPlan;
     use crate::domain::op::{Dims, Dtype};
-    use crate::domain::plan::LaunchPlan;
     use crate::ops;
     use crate::runner::device::{FakeDevice, Problem};
     use crate::runner::evaluate::data::Data;

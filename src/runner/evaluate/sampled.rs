@@ -12,9 +12,9 @@ use rayon::prelude::*;
 
 use super::Ended;
 use super::setup::Setup;
-use crate::domain::check::Check;
+use crate::domain::code::profile::{LaunchProfile, Profile};
+use crate::domain::measurement::check::Check;
 use crate::domain::op::{Dtype, TensorRole, TensorSpec};
-use crate::domain::profile::{LaunchProfile, Profile};
 use crate::runner::device::Device;
 use crate::runner::inputs;
 use crate::runner::outputs::{Output, Outputs, POISON};

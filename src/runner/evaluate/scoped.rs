@@ -2,8 +2,8 @@
 
 use super::sets::{Rotation, Sets};
 use super::{Ended, ended, replays};
-use crate::domain::artifact::Artifact;
-use crate::domain::plan::LaunchPlan;
+use crate::domain::code::artifact::Artifact;
+use crate::domain::family::plan::LaunchPlan;
 use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
 
 /// Loads an artifact, calls a function with it, and unloads it with its global variables.

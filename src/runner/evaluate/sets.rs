@@ -14,9 +14,9 @@ use rand::seq::index::sample;
 
 use super::data::Inputs;
 use crate::domain::device::DeviceInfo;
+use crate::domain::device::regime::{self, Regime};
+use crate::domain::family::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::op::{TensorRole, TensorSpec};
-use crate::domain::plan::{Initial, LaunchPlan, Workspace};
-use crate::domain::regime::{self, Regime};
 use crate::error::Result;
 use crate::runner::device::{Buffer, Device, Digest, Fault, Module, Problem, Restore, Work};
 use crate::runner::outputs::POISON;

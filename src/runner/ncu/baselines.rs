@@ -2,8 +2,8 @@
 //! longer than all else.
 
 use super::{Profiler, often_sampled, output};
-use crate::domain::counters::{Counters, LaunchCounters};
-use crate::domain::launched::LaunchedKernel;
+use crate::domain::code::counters::{Counters, LaunchCounters};
+use crate::domain::code::launched::LaunchedKernel;
 use crate::error::{Error, Result, error};
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProgram, ProfiledCall, answers};

@@ -3,7 +3,7 @@
 //! The names are those of Nsight Compute's own sections, which docs/counters.md lists with what they showed on kernels
 //! whose counts are known. The list is short, because each pass runs the kernel again.
 
-use crate::domain::counters::{LaunchCounters, Resource};
+use crate::domain::code::counters::{LaunchCounters, Resource};
 
 /// Stores a metric's value.
 type SetCounter = fn(&mut LaunchCounters, f64);

@@ -4,7 +4,7 @@
 //! comes before it, as do ncu's own messages, which begin with `==`.
 
 use super::metrics;
-use crate::domain::counters::LaunchCounters;
+use crate::domain::code::counters::LaunchCounters;
 use crate::error::{Error, Result, error};
 use crate::runner::child;
 
@@ -89,7 +89,7 @@ fn unreadable(error: &csv::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::counters::Resource;
+    use crate::domain::code::counters::Resource;
 
     /// What ncu 2025.3.1 printed about four small kernels on an H200 (2026-11-22, driver 580.159.04): a copy of 64 MiB
     /// by 16 bytes a thread, loads and stores 128 bytes apart, 32-way bank conflicts, and registers that spill.

@@ -5,7 +5,7 @@
 
 use super::metrics::STATE_PREFIX;
 use super::output::number;
-use crate::domain::counters::{LaunchCounters, WARPGROUP_PRODUCTS};
+use crate::domain::code::counters::{LaunchCounters, WARPGROUP_PRODUCTS};
 
 /// The first column of the row that begins the table of a launch.
 const LAUNCH_COLUMN: &str = "Kernel Name";

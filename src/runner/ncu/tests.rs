@@ -2,11 +2,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 use super::*;
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::compute::Compute;
+use crate::domain::device::regime::Regime;
+use crate::domain::family::plan::LaunchPlan;
 use crate::domain::op::Dtype;
-use crate::domain::plan::LaunchPlan;
-use crate::domain::regime::Regime;
 use crate::domain::workload::{BaselineKey, Case};
 use crate::runner::baseline::{BaselineProgram, ProfiledCall, Settings};
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::domain::atomic_sums::magnitudes;
 use crate::domain::device::DeviceInfo;
+use crate::domain::op::atomic_sums::magnitudes;
 use crate::domain::op::{AtomicSums, Dtype, Op, OpSource, TensorSpec};
 use crate::domain::workload::{Case, Workload};
 use crate::error::{Error, Result, error};

@@ -13,8 +13,8 @@ use numerics::convert;
 use serde::{Deserialize, Serialize};
 
 use super::{LIMIT_NAME, TIME_LIMIT};
+use crate::domain::op::oracle::{Oracle, OracleCall, OracleType, is_stretchable};
 use crate::domain::op::{Dims, Dtype, TensorSpec};
-use crate::domain::oracle::{Oracle, OracleCall, OracleType, is_stretchable};
 use crate::error::{Error, Result, error};
 use crate::runner::baseline::guard::SIGNAL_CODE;
 use crate::runner::child;

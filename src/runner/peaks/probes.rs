@@ -1,8 +1,8 @@
 //! The kernels that find a device's peaks, and the work of each launch.
 
 use crate::domain::device::DeviceInfo;
-use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
-use crate::domain::regime::COLD_L2_SIZES;
+use crate::domain::device::regime::COLD_L2_SIZES;
+use crate::domain::family::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 
 /// The rate that a probe measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use numerics::compare;
 
 use super::finite::least_large;
 use super::{ComparedRow, Expectation};
-use crate::domain::check::Check;
-use crate::domain::correctness::Correctness;
+use crate::domain::measurement::check::Check;
+use crate::domain::measurement::correctness::Correctness;
 use crate::domain::op::Dtype;
 use crate::domain::workload::Tolerance;
 use crate::runner::outputs::Refusal;

@@ -6,7 +6,7 @@ use numerics::compare::{self, Limits};
 use rayon::prelude::*;
 
 use super::{ComparedRow, Expectation};
-use crate::domain::check::Check;
+use crate::domain::measurement::check::Check;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::runner::outputs::{Output, Outputs, POISON, Refusal, unwritten_elements};
 

@@ -4,8 +4,8 @@
 //! 2002, section 4.2), so two of them differ by at most n eps Σ|x|.
 
 use super::Expectation;
-use crate::domain::atomic_sums::magnitudes;
-use crate::domain::check::Check;
+use crate::domain::measurement::check::Check;
+use crate::domain::op::atomic_sums::magnitudes;
 use crate::domain::op::{AtomicSums, Dims, Dtype, Op, TensorSpec};
 use crate::error::Result;
 use crate::runner::outputs::{Outputs, Refusal};
@@ -79,7 +79,7 @@ impl Expectation {
 mod tests {
     use super::*;
     use crate::domain::op::DeclaredSource;
-    use crate::domain::oracle::{Oracle, OracleCall};
+    use crate::domain::op::oracle::{Oracle, OracleCall};
     use crate::ops::Declared;
 
     /// The sum of all products, and the inputs.

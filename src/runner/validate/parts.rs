@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{ComparedRow, Expectation};
-use crate::domain::correctness::Correctness;
+use crate::domain::measurement::correctness::Correctness;
 use crate::domain::workload::Tolerance;
 use crate::runner::outputs::Refusal;
 

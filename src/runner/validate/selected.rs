@@ -118,7 +118,7 @@ impl Expectation {
 mod tests {
     use super::*;
     use crate::domain::op::DeclaredSource;
-    use crate::domain::oracle::{Oracle, OracleCall};
+    use crate::domain::op::oracle::{Oracle, OracleCall};
     use crate::domain::workload::Tolerance;
     use crate::ops::Declared;
 

@@ -1,6 +1,6 @@
 //! Errors of requests to a worker.
 
-use crate::domain::evaluation::Outcome;
+use crate::domain::measurement::evaluation::Outcome;
 
 /// Why a request about a variant has no answer.
 #[derive(Debug, thiserror::Error)]

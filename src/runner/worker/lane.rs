@@ -2,7 +2,7 @@
 
 use super::error::WorkerError;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Evaluation;
+use crate::domain::measurement::evaluation::Evaluation;
 use crate::runner::messages::EvaluateRequest;
 
 /// See the module's documentation.

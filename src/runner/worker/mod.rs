@@ -1,7 +1,7 @@
 //! The process that holds a device, and the supervisor that talks to it.
 //!
 //! A worker executes untrusted kernels, so it may crash, hang or be killed. Its supervisor turns that into an
-//! [`Outcome`](crate::domain::evaluation::Outcome) of the current variant and starts a fresh worker. Every process
+//! [`Outcome`](crate::domain::measurement::evaluation::Outcome) of the current variant and starts a fresh worker. Every process
 //! checks its device before any other request.
 
 mod client;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::WorkerError;
 use super::watched::REPORT_INTERVAL;
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::environment;
 use crate::error::{Error, Result, error};

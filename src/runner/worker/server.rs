@@ -4,7 +4,7 @@ use std::io;
 
 use super::replay;
 use super::watched::{Reporter, WatchedDevice};
-use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::measurement::evaluation::{Evaluation, Outcome};
 use crate::error::Error;
 use crate::runner::device::{self, DeviceChoice, self_check};
 use crate::runner::evaluate::{Arena, Ended, Stock, accept, evaluate, time};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Time between reports of replays, so long that no measured time contains a report.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-use crate::domain::artifact::Artifact;
+use crate::domain::code::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::Dtype;
 use crate::runner::device::{Buffer, Capture, Device, Digest, Fault, Model, Module, Replay, Work};

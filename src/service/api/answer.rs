@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::expected::in_words;
+use crate::domain::text::expected::in_words;
 use crate::secrets;
 use crate::service::error::ApiError;
 

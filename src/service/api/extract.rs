@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use crate::domain::expected::in_words;
+use crate::domain::text::expected::in_words;
 use crate::service::error::ApiError;
 
 /// The parameters of a path.

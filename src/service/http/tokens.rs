@@ -11,7 +11,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
-use crate::domain::escape::is_unsafe;
+use crate::domain::text::escape::is_unsafe;
 use crate::error::{Error, error};
 use crate::files;
 

@@ -1,15 +1,15 @@
 use super::*;
-use crate::domain::ablation::{Ablated, Ablation};
-use crate::domain::cost::Spent;
-use crate::domain::counters::{Counted, CountedBaseline, Counters};
+use crate::domain::budget::cost::Spent;
+use crate::domain::code::ablation::{Ablated, Ablation};
+use crate::domain::code::counters::{Counted, CountedBaseline, Counters};
 use crate::domain::device::TimingMode;
-use crate::domain::evaluation::Outcome;
-use crate::domain::experiment::Scaling;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::journal::{Concluded, Record};
+use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::op::Axis;
-use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::KnownWinner;
+use crate::domain::proposal::experiment::Scaling;
+use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::record::journal::{Concluded, Record};
 use crate::session::setup::SessionSetup;
 use crate::session::synthetic::{CASES, Scenario, evaluation, measurement, params, setup};
 
@@ -442,7 +442,7 @@ fn one_final_may_begin_after_the_budget_and_none_that_would_end_after_the_grace(
 #[test]
 fn a_resumed_session_whose_time_is_spent_has_the_grace_once_more() {
     let mut told = with_start(limited(|setup| setup.options.budget.wall = SECOND));
-    told.state.apply(&crate::domain::journal::Record::Resumed { used: 100 * SECOND });
+    told.state.apply(&crate::domain::record::journal::Record::Resumed { used: 100 * SECOND });
     assert_eq!(told.state.hard_end(), 108 * SECOND);
     let phase = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
     assert_eq!(next_action(&told.state, &phase, &inputs(0, 0)), Action::Final(CASES[0].into()));

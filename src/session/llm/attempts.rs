@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::domain::family::Family;
+use crate::domain::history::refuted::ln_speedup;
+use crate::domain::history::tested::{Trial, pairs};
 use crate::domain::history::{CaseTime, Finished, History};
 use crate::domain::ids::CaseName;
-use crate::domain::origin::{Change, Origin, Purpose};
-use crate::domain::refuted::ln_speedup;
-use crate::domain::tested::{Trial, pairs};
+use crate::domain::proposal::origin::{Change, Origin, Purpose};
 use crate::domain::variant::show_params;
 
 /// The latest proposals that a prompt tells.

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use crate::agent::SearchContext;
-use crate::domain::finding::Finding;
 use crate::domain::history::Finished;
-use crate::session::findings::{self, Evidence};
+use crate::domain::proposal::finding::Finding;
+use crate::session::evidence::findings::{self, Evidence};
 use crate::session::state::SessionState;
 
 /// Returns the findings about a variant on a case, by what its own run has counted.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::domain::call_record::CallSubject;
 use crate::domain::ids::IterationId;
+use crate::domain::models::call_record::CallSubject;
 use crate::error::{Error, error};
 use crate::runner::sass::{self, Lines};
 use crate::session::Session;

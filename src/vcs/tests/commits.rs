@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::domain::device::TimeSource;
-use crate::domain::gpu_state::Graphs;
+use crate::domain::device::gpu_state::Graphs;
 use crate::domain::sidecar::SidecarRatio;
 use crate::domain::statistics::{Interval, Ratio};
 use crate::domain::variant::VariantHash;

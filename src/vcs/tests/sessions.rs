@@ -3,9 +3,9 @@
 use super::sources::won;
 use super::*;
 use crate::domain::device::TimeSource;
-use crate::domain::gain::{CaseGain, GainResult};
-use crate::domain::gpu_state::Graphs;
+use crate::domain::device::gpu_state::Graphs;
 use crate::domain::ids::CaseName;
+use crate::domain::record::gain::{CaseGain, GainResult};
 use crate::domain::variant::{Params, VariantHash};
 
 const REF: &str = "refs/optloop/session-3-0000abcd";

@@ -4,8 +4,8 @@
 
 use super::{Found, Rule, supports};
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, EvidenceSource};
-use crate::domain::floor::Limiter;
+use crate::domain::measurement::floor::Limiter;
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "at-the-floor",

@@ -5,8 +5,8 @@
 use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
-use crate::domain::profile::Cause;
+use crate::domain::code::profile::Cause;
+use crate::domain::proposal::finding::{Confidence, Evidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "bank-conflicts",

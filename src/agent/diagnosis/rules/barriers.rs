@@ -5,7 +5,7 @@
 use super::{Found, MIN_GAIN, Rule, modelled, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::profile::Cause;
+use crate::domain::code::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
     name: "barriers",

@@ -6,9 +6,9 @@ use super::redundant_loads::{REDUNDANCY, bytes, is_l2_busy};
 use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, EvidenceSource};
-use crate::domain::profile::Cause;
-use crate::domain::regime::Regime;
+use crate::domain::code::profile::Cause;
+use crate::domain::device::regime::Regime;
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "cache-misses",

@@ -7,7 +7,7 @@
 use super::{Found, MIN_GAIN, Rule, modelled, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, EvidenceSource};
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "excess-instructions",

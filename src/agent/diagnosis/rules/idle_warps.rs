@@ -5,9 +5,9 @@
 use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Subject, threads};
-use crate::domain::finding::EvidenceSource;
-use crate::domain::plan::Arg;
-use crate::domain::profile::Cause;
+use crate::domain::code::profile::Cause;
+use crate::domain::family::plan::Arg;
+use crate::domain::proposal::finding::EvidenceSource;
 
 pub(super) const RULE: Rule = Rule {
     name: "idle-warps",

@@ -5,7 +5,7 @@
 use super::{Found, MIN_GAIN, Rule, issuing, modelled, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::EvidenceSource;
+use crate::domain::proposal::finding::EvidenceSource;
 
 pub(super) const RULE: Rule = Rule {
     name: "index-arithmetic",

@@ -6,7 +6,7 @@
 use super::{Found, MIN_GAIN, Rule, supports};
 use crate::agent::diagnosis::subject::Subject;
 use crate::agent::diagnosis::{alike, remedy};
-use crate::domain::finding::{Confidence, EvidenceSource};
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "latency-bound",

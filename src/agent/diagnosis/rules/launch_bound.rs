@@ -7,8 +7,8 @@
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::counted::counted;
-use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
+use crate::domain::proposal::finding::{Confidence, EvidenceSource, Remedy};
+use crate::domain::text::counted::counted;
 
 pub(super) const RULE: Rule = Rule {
     name: "launch-bound",

@@ -5,10 +5,10 @@
 use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::counted::counted;
-use crate::domain::finding::{Confidence, EvidenceSource};
-use crate::domain::plan::LaunchPlan;
-use crate::domain::profile::Cause;
+use crate::domain::code::profile::Cause;
+use crate::domain::family::plan::LaunchPlan;
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
+use crate::domain::text::counted::counted;
 
 pub(super) const RULE: Rule = Rule {
     name: "partial-wave",

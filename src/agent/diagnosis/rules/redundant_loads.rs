@@ -5,8 +5,8 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, leaves_idle, modelled, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Evidence, EvidenceSource};
-use crate::domain::profile::Cause;
+use crate::domain::code::profile::Cause;
+use crate::domain::proposal::finding::{Evidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "redundant-loads",

@@ -11,7 +11,7 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Point, Subject};
-use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
+use crate::domain::proposal::finding::{Confidence, EvidenceSource, Remedy};
 
 pub(super) const RULE: Rule = Rule {
     name: "serialised-grid",

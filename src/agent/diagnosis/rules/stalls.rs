@@ -7,8 +7,8 @@
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::counters::WARPGROUP_PRODUCTS;
-use crate::domain::finding::{Confidence, EvidenceSource};
+use crate::domain::code::counters::WARPGROUP_PRODUCTS;
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "stalls",

@@ -7,10 +7,10 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
+use crate::domain::code::profile::Cause;
 use crate::domain::family::Family;
-use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
-use crate::domain::floor;
-use crate::domain::profile::Cause;
+use crate::domain::measurement::floor;
+use crate::domain::proposal::finding::{Confidence, EvidenceSource, Remedy};
 
 pub(super) const RULE: Rule = Rule {
     name: "tensor-cores-unused",

@@ -10,11 +10,11 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::subject::{Point, Subject};
 use crate::agent::diagnosis::{alike, remedy};
-use crate::domain::counted::counted;
-use crate::domain::finding::{Confidence, EvidenceSource};
-use crate::domain::floor::{self, Limiter};
+use crate::domain::family::plan::LaunchPlan;
+use crate::domain::measurement::floor::{self, Limiter};
 use crate::domain::op::Dims;
-use crate::domain::plan::LaunchPlan;
+use crate::domain::proposal::finding::{Confidence, EvidenceSource};
+use crate::domain::text::counted::counted;
 
 pub(super) const RULE: Rule = Rule {
     name: "too-few-blocks",

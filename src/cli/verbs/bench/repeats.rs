@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::cli::terminal::comparisons::challenger_is;
 use crate::cli::terminal::measured;
 use crate::cli::terminal::table::{Table, figure};
-use crate::domain::comparison::{Comparison, Role};
+use crate::domain::device::regime::Regime;
 use crate::domain::ids::CaseName;
-use crate::domain::regime::Regime;
+use crate::domain::measurement::comparison::{Comparison, Role};
 use crate::domain::statistics::median;
 use crate::report::format;
 

@@ -5,7 +5,7 @@ use crate::bench::{Bench, RivalName, Subject};
 use crate::catalog::Project;
 use crate::cli::verbs::export as exports;
 use crate::config::Config;
-use crate::domain::regime::Regime;
+use crate::domain::device::regime::Regime;
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::error::{Error, error, usage, usage_sentence};
 use crate::export;

@@ -4,7 +4,7 @@ use super::{Args, Result};
 use crate::bench::KernelName;
 use crate::catalog::{Families, Project};
 use crate::check::{Finding, Level, Pair};
-use crate::domain::names::did_you_mean;
+use crate::domain::text::names::did_you_mean;
 use crate::domain::workload::Workload;
 use crate::error::{usage, usage_sentence};
 use crate::launch::preflight::check_initial_kernel;

@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::cli::terminal::listing::Format;
 use crate::cli::terminal::screen::Screen;
 use crate::cli::terminal::table::{Table, figure};
-use crate::domain::by_call::{ByCall, CallResult, Followed};
+use crate::domain::history::by_call::{ByCall, CallResult, Followed};
 use crate::report::format;
 use crate::store::{Listed, Store};
 

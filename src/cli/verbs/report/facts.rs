@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 
 use crate::agent::prediction::{self, Question};
-use crate::domain::conditions::Conditions;
+use crate::domain::claims::mechanism::Mechanism;
+use crate::domain::claims::prediction::Prediction;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::finding::{Finding, Remedy};
-use crate::domain::floor::{Floor, Limiter, limits};
 use crate::domain::history::History;
 use crate::domain::ids::CaseName;
-use crate::domain::mechanism::Mechanism;
-use crate::domain::origin::{Change, Origin};
-use crate::domain::prediction::Prediction;
+use crate::domain::measurement::conditions::Conditions;
+use crate::domain::measurement::floor::{Floor, Limiter, limits};
+use crate::domain::proposal::finding::{Finding, Remedy};
+use crate::domain::proposal::origin::{Change, Origin};
 use crate::domain::record::SessionRecord;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;

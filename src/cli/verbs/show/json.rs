@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::Diagnosed;
 use crate::cli::terminal::measured::Found;
-use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
-use crate::domain::finding::Finding;
 use crate::domain::ids::CaseName;
+use crate::domain::measurement::comparison::{Comparison, Role};
+use crate::domain::proposal::finding::Finding;
 use crate::domain::record::CaseRecord;
-use crate::domain::sampling::MIN_SAMPLES;
+use crate::domain::statistics::sampling::MIN_SAMPLES;
 use crate::evaluated::Evaluated;
 use crate::store::IterationDetail;
 

@@ -1,11 +1,11 @@
 use serde_json::Value;
 
 use super::*;
-use crate::domain::comparison::Role;
-use crate::domain::profile::tests::launch;
-use crate::domain::profile::{LaunchProfile, Profile};
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Verdict;
+use crate::domain::code::profile::tests::launch;
+use crate::domain::code::profile::{LaunchProfile, Profile};
+use crate::domain::measurement::comparison::Role;
+use crate::domain::measurement::verdict::Verdict;
+use crate::domain::statistics::timing::Timing;
 use crate::store::testing::{Scene, comparison, evaluation, finish, participant, proposal};
 
 async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {

@@ -1,7 +1,7 @@
 //! What hardware counters and a virtual GPU counted.
 
 use super::{Section, counted, shown};
-use crate::domain::counters::LaunchCounters;
+use crate::domain::code::counters::LaunchCounters;
 use crate::report::contract::{Case, Lead, OverKind, Report};
 use crate::report::views::format::us;
 use crate::report::views::table::Table;

@@ -1,8 +1,8 @@
 //! What was measured, checked and spent.
 
 use super::{Section, short, shown};
-use crate::domain::counted::counted;
-use crate::domain::launched::LaunchedKernel;
+use crate::domain::code::launched::LaunchedKernel;
+use crate::domain::text::counted::counted;
 use crate::domain::variant::show_params;
 use crate::report::contract::{
     Case, Comparison, Exactness, Excluded, LedgerRow, NearTie, Remeasured, Report, TimedBaseline, Win,

@@ -6,7 +6,7 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontFamily, FontStyle, RGBAColor, TextStyle};
 
-use crate::domain::escape::html;
+use crate::domain::text::escape::html;
 
 /// What is drawn on.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 
 use super::leads::{changes, explanation};
 use super::{status, tested, words_of};
-use crate::domain::finding::{CauseStatus, Confidence, EvidenceSource};
 use crate::domain::ids::CaseName;
+use crate::domain::proposal::finding::{CauseStatus, Confidence, EvidenceSource};
 use crate::report::contract::{Diagnosed, Diagnosis, DiagnosisOf, Lead, OverKind, Report};
 use crate::report::views::format::{counted, either, times};
 

@@ -1,6 +1,6 @@
 //! Why a winner is faster than another kernel, in one clause.
 
-use crate::domain::counted::counted;
+use crate::domain::text::counted::counted;
 use crate::report::contract::{Count, Counts, CyclePart, Cycles, Lead, Parts};
 use crate::report::views::format::us;
 

@@ -7,8 +7,8 @@ mod verified;
 
 use super::format::{counted, duration, either, times, usd};
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{CauseStatus, CauseTest};
-use crate::domain::tested::is_more;
+use crate::domain::history::tested::is_more;
+use crate::domain::proposal::finding::{CauseStatus, CauseTest};
 use crate::report::contract::{Case, Limit, Report};
 
 pub(super) use causes::lines;

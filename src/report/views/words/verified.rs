@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::domain::device::TimeSource;
-use crate::domain::floor::TOLERANCE;
-use crate::domain::machine::Throttle;
+use crate::domain::device::machine::Throttle;
+use crate::domain::measurement::floor::TOLERANCE;
 use crate::domain::record::Status;
 use crate::report::contract::{Case, Excerpt, Report};
 use crate::report::views::format::{counted, either, percent, relative_error};

@@ -3,8 +3,8 @@
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
+use crate::domain::device::gpu_state::Graphs;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
-use crate::domain::gpu_state::Graphs;
 
 /// Returns the description of a device that sessions use.
 pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, DriverError> {

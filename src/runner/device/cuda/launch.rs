@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 use super::argument::{Argument, MAP_BYTES, NUMBER_BYTES};
 use super::tensor_map::encode;
 use super::{CudaDevice, Fault, Module, Work, describe, fault};
-use crate::domain::plan::{Arg, Launch, ScalarValue};
+use crate::domain::family::plan::{Arg, Launch, ScalarValue};
 use crate::error::{Result, error};
 
 /// The largest cluster, in blocks, that runs on every GPU with clusters. A larger one needs an attribute of the
@@ -206,8 +206,8 @@ fn launch_fault(launch: &Launch, error: &DriverError) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::family::plan::{Scalar, TensorMap};
     use crate::domain::op::Dtype;
-    use crate::domain::plan::{Scalar, TensorMap};
 
     #[test]
     fn undeclared_arguments_are_refused_before_the_driver_reads_them() {

@@ -7,8 +7,8 @@ use cudarc::driver::sys;
 
 use super::argument::{Argument, MAP_BYTES};
 use super::{Fault, describe};
+use crate::domain::family::plan::TensorMap;
 use crate::domain::op::Dtype;
-use crate::domain::plan::TensorMap;
 
 /// Describes a tensor at `address` for the copy engine.
 pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argument, Fault> {

@@ -1,6 +1,6 @@
 //! The values of the `FAULT` argument: what a kernel under test does wrong on the fake device.
 
-use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
+use crate::domain::family::plan::{Arg, LaunchPlan, ScalarValue};
 
 pub const WRONG: i32 = 1;
 pub const CRASH: i32 = 2;

@@ -7,9 +7,9 @@ use std::sync::mpsc::Receiver;
 use numerics::{compare, convert};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::artifact::Artifact;
-use crate::domain::oracle::{OracleLaunch, OracleType, OracleValue, stretched};
-use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
+use crate::domain::code::artifact::Artifact;
+use crate::domain::family::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
+use crate::domain::op::oracle::{OracleLaunch, OracleType, OracleValue, stretched};
 use crate::error::{Result, error};
 use crate::runner::child;
 use crate::runner::device::{self, Buffer, Device, DeviceChoice, Fault, Work};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::artifact::Artifact;
-use crate::domain::names::did_you_mean;
+use crate::domain::code::artifact::Artifact;
+use crate::domain::text::names::did_you_mean;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::error::{Error, Result, error};
 use crate::runner::compile::{CompileError, Compiler};
