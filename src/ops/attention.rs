@@ -14,6 +14,7 @@ mod torch;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::sizes::{self, PERIODS};
 use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec, Values,
     multiplied,
@@ -172,10 +173,7 @@ impl Op for Attention {
             }
             scaled
         };
-        let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
-        all.dedup();
-        all.retain(|scaled| scaled != dims);
-        all
+        sizes::scaled(dims, PERIODS, scaled)
     }
 
     fn is_logarithm(&self, output: &str) -> bool {

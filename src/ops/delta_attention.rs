@@ -5,6 +5,7 @@ mod probes;
 use numerics::delta;
 use rayon::prelude::*;
 
+use super::sizes;
 use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
 };
@@ -147,10 +148,7 @@ impl Op for DeltaAttention {
             scaled["B"] = dims["B"].min(2);
             scaled
         };
-        let mut all: Vec<Dims> = [1, 2, 4, 8].map(scaled).into();
-        all.dedup();
-        all.retain(|scaled| scaled != dims);
-        all
+        sizes::scaled(dims, [1, 2, 4, 8], scaled)
     }
 
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
@@ -165,11 +163,7 @@ impl Op for DeltaAttention {
     }
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
-        let mut all = probes::hidden(dims, seed);
-        let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
-        let most = least.of_hidden(self.flop(dims), bytes(dims));
-        all.retain(|other| other != dims && self.flop(other) <= most.flop && bytes(other) <= most.bytes);
-        all
+        sizes::within_limits(self, dims, least, probes::hidden(dims, seed))
     }
 
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {

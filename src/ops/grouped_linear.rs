@@ -8,6 +8,7 @@ use numerics::matmul;
 use rayon::prelude::*;
 
 use super::linear::activated;
+use super::sizes::{self, PERIODS};
 use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, Op, OptionalDim, Probe, TensorRole, TensorSpec, Values,
     multiplied, runs,
@@ -208,10 +209,7 @@ impl Op for GroupedLinear {
             }
             scaled
         };
-        let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
-        all.dedup();
-        all.retain(|scaled| scaled != dims);
-        all
+        sizes::scaled(dims, PERIODS, scaled)
     }
 
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
@@ -226,11 +224,7 @@ impl Op for GroupedLinear {
     }
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
-        let mut all = probes::hidden(dims, &MAX_HIDDEN, seed);
-        let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
-        let most = least.of_hidden(self.flop(dims), bytes(dims));
-        all.retain(|other| other != dims && self.flop(other) <= most.flop && bytes(other) <= most.bytes);
-        all
+        sizes::within_limits(self, dims, least, probes::hidden(dims, &MAX_HIDDEN, seed))
     }
 
     /// An activation of large negative numbers is the small difference of large ones. An accurate kernel may lose it.

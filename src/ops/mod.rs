@@ -10,6 +10,7 @@ mod linear;
 mod linear_w4;
 mod product;
 mod recorded;
+mod sizes;
 mod top_k;
 
 use crate::domain::op::Op;

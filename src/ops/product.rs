@@ -10,6 +10,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 pub use self::probes::{Matrices, probes};
+use super::sizes::{self, PERIODS};
 use crate::domain::op::{Axis, CheckLimits, Dims, Dtype, FarShape, Op, Probed, multiplied};
 
 /// An op that multiplies two matrices.
@@ -37,10 +38,7 @@ pub fn scaled(dims: &Dims) -> Vec<Dims> {
         }
         scaled
     };
-    let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
-    all.dedup();
-    all.retain(|scaled| scaled != dims);
-    all
+    sizes::scaled(dims, PERIODS, scaled)
 }
 
 /// See [`Op::resized`]. Tiles of the output are independent: the longer side has more of them. Each sums over `K` step by step.
@@ -54,11 +52,7 @@ pub fn resized(dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
 
 /// See [`Op::hidden`].
 pub fn hidden(op: &dyn Op, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
-    let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
-    let bytes = |dims: &Dims| op.bytes(dims, Dtype::F32);
-    let most = least.of_hidden(op.flop(dims), bytes(dims));
-    all.retain(|other| other != dims && op.flop(other) <= most.flop && bytes(other) <= most.bytes);
-    all
+    sizes::within_limits(op, dims, least, shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed)))
 }
 
 /// See [`Op::far`]. Many rows of the first matrix and of the output, which do not depend on each other.

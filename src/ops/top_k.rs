@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
+use super::sizes::{self, PERIODS};
 use crate::domain::op::{
     Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
 };
@@ -102,10 +103,7 @@ impl Op for TopK {
             scaled["N"] = dims["N"].min(dims["N"] % PERIOD + periods * PERIOD);
             scaled
         };
-        let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
-        all.dedup();
-        all.retain(|scaled| scaled != dims);
-        all
+        sizes::scaled(dims, PERIODS, scaled)
     }
 
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
@@ -120,11 +118,7 @@ impl Op for TopK {
     }
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
-        let mut all = probes::hidden(dims, seed);
-        let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
-        let most = least.of_hidden(self.flop(dims), bytes(dims));
-        all.retain(|other| other != dims && self.flop(other) <= most.flop && bytes(other) <= most.bytes);
-        all
+        sizes::within_limits(self, dims, least, probes::hidden(dims, seed))
     }
 
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {

@@ -8,6 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use super::Declared;
 use crate::domain::op::{CheckLimits, DimSpec, Dims, Dtype, Op};
+use crate::ops::sizes::{self, PERIODS};
 
 /// Scaled cases change a dimension by whole multiples of this. Tiles of kernels are powers of two up to 256, so the last
 /// tile stays as full as it was. Smaller dimensions, such as a filter's, stay as they are.
@@ -87,10 +88,7 @@ pub(super) fn scaled(dims: &Dims) -> Vec<Dims> {
     let scaled = |periods: i64| -> Dims {
         dims.iter().map(|(name, size)| (name.clone(), *size.min(&(size % PERIOD + periods * PERIOD)))).collect()
     };
-    let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
-    all.dedup();
-    all.retain(|scaled| scaled != dims);
-    all
+    sizes::scaled(dims, PERIODS, scaled)
 }
 
 /// Draws sizes that no workload names. They are larger than the case, one more or less than its sizes, odd, one, or multiples

@@ -1,5 +1,5 @@
 //! Variants whose machine code and launches have been measured already. Parameters often change the source only: see
-//! [decision 68](../../docs/decisions/0068-variants-without-prospects.md).
+//! [decision 68](../../../docs/decisions/0068-variants-without-prospects.md).
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

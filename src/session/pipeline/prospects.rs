@@ -1,5 +1,5 @@
 //! Whether a variant may be the fastest on one of its cases. One that may not is left out
-//! ([decision 68](../../docs/decisions/0068-variants-without-prospects.md)).
+//! ([decision 68](../../../docs/decisions/0068-variants-without-prospects.md)).
 //!
 //! This is asked twice: before compilation, and again with what the compiler reports.
 

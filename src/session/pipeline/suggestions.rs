@@ -1,5 +1,5 @@
-//! SuggestionBatch suggestions from the proposer. One without prospects is left out, and another one is drawn
-//! ([decision 68](../../docs/decisions/0068-variants-without-prospects.md)).
+//! Batches of suggestions of the proposer. A suggestion without prospects is left out, and another one is drawn
+//! ([decision 68](../../../docs/decisions/0068-variants-without-prospects.md)).
 //!
 //! A draw takes milliseconds, so it happens while the device evaluates a variant where that is possible. The state cannot
 //! change meanwhile. What was drawn is noted afterwards.
