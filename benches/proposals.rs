@@ -128,9 +128,9 @@ impl Session {
         let iteration = IterationId(self.history.attempts.len() as i64 + 1);
         let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
         let concluded = Concluded::of(iteration, &evaluation, &decisions, Spent::default(), Duration::ZERO);
-        let Suggestion { family, params, cases, hypothesis, purpose, origin, .. } = suggestion;
+        let Suggestion { family, params, cases, rationale } = suggestion;
         let hash = VariantHash::of(&format!("{family} {}", show_params(&params)));
-        let begun = Begun { iteration, purpose, origin, family, hash, params, cases, hypothesis, code: None };
+        let begun = Begun { iteration, family, hash, params, cases, rationale, code: None };
         self.history.learn(&begun, &concluded);
     }
 }

@@ -301,7 +301,8 @@ impl Evaluator {
         said: Said<'_>,
     ) -> anyhow::Result<Open> {
         let Said { claim, reference, parent, purpose, .. } = said;
-        let proposal = Proposal { parent, purpose, ..single::proposal(variant, case, claim, reference) };
+        let mut proposal = single::proposal(variant, case, claim, reference);
+        (proposal.rationale.parent, proposal.rationale.purpose) = (parent, purpose);
         let iteration = match &mut self.singles {
             Some(singles) => Some(singles.begin(workload, &proposal).await.context(UNRECORDED)?),
             None => None,

@@ -188,7 +188,7 @@ impl Evaluated {
     /// Completes an iteration that was read before with its base, the record and the launches.
     pub async fn of(store: &Store, detail: &IterationDetail) -> Result<Self, StoreError> {
         let IterationDetail { iteration, session, artifact, .. } = detail;
-        let base = match iteration.hypothesis.reference.iteration().or(iteration.parent) {
+        let base = match iteration.rationale.hypothesis.reference.iteration().or(iteration.rationale.parent) {
             Some(base) if base != iteration.id => Some(store.iteration(base).await?.iteration),
             _ => None,
         };
@@ -232,7 +232,7 @@ impl Evaluated {
 
 impl Claimed {
     fn of(iteration: &IterationRecord) -> Self {
-        let hypothesis = &iteration.hypothesis;
+        let hypothesis = &iteration.rationale.hypothesis;
         Self {
             text: hypothesis.claim.clone(),
             predicted: hypothesis.prediction.map(|range| [range.lo, range.hi]),

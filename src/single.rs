@@ -20,8 +20,8 @@ use crate::domain::device::TimeSource;
 use crate::domain::family::plan::LaunchPlan;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::measurement::evaluation::{Evaluation, Outcome};
-use crate::domain::proposal::Proposal;
 use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::domain::record::{Environment, SessionKind, SessionScope, Status};
 use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Workload};
@@ -150,7 +150,7 @@ impl Singles {
         let wall_s = self.recorded.elapsed().as_secs_f64();
         let spent = self.rate.map(|rate| Spent::holding(wall_s, rate)).unwrap_or_default();
         let Ended { compiled, plan, evaluation, actual } = ended;
-        let hypothesis = &proposal.hypothesis;
+        let hypothesis = &proposal.rationale.hypothesis;
         let plans: Vec<_> = plan.into_iter().map(|plan| (hypothesis.case.as_str(), plan)).collect();
         let finish = Finish {
             artifact: compiled.ok(),
@@ -203,23 +203,25 @@ pub fn proposal(variant: &Variant, case: &Case, claim: Option<&Claim>, reference
         proposer: USER.to_owned(),
         variant: variant.clone(),
         cases: vec![case.clone()],
-        hypothesis: Hypothesis {
-            claim: claim.map_or("measured by hand", |claim| &claim.text).to_owned(),
-            evidence: String::new(),
-            mechanism: Mechanism::default(),
-            case: case.name.clone(),
-            prediction: range.map(|(lo, hi)| Prediction {
-                median: Some((lo * hi).sqrt()),
-                lo,
-                hi,
-                strength: Strength::Prior,
-                model: None,
-            }),
-            tuned: None,
-            reference,
+        rationale: Rationale {
+            hypothesis: Hypothesis {
+                claim: claim.map_or("measured by hand", |claim| &claim.text).to_owned(),
+                evidence: String::new(),
+                mechanism: Mechanism::default(),
+                case: case.name.clone(),
+                prediction: range.map(|(lo, hi)| Prediction {
+                    median: Some((lo * hi).sqrt()),
+                    lo,
+                    hi,
+                    strength: Strength::Prior,
+                    model: None,
+                }),
+                tuned: None,
+                reference,
+            },
+            parent: None,
+            purpose: Purpose::Screening,
+            origin: Origin::Named,
         },
-        parent: None,
-        purpose: Purpose::Screening,
-        origin: Origin::Named,
     }
 }

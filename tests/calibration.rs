@@ -55,21 +55,22 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
     let mut history = History::default();
     let (mut count, mut took) = (0, Duration::ZERO);
     for iteration in &mut record.iterations {
-        let makes_claims = ["move", "coverage", "warm_start"].contains(&iteration.origin.name());
-        let reference = iteration.hypothesis.reference.iteration();
+        let makes_claims = ["move", "coverage", "warm_start"].contains(&iteration.rationale.origin.name());
+        let reference = iteration.rationale.hypothesis.reference.iteration();
         let reference = reference.and_then(|reference| history.iteration(reference));
-        let prediction = match reference.filter(|_| makes_claims && iteration.purpose != Purpose::Confirmation) {
-            Some(reference) => {
-                let begun = Instant::now();
-                let prediction = again(&history, families, iteration, reference);
-                took += begun.elapsed();
-                count += usize::from(prediction.is_some());
-                prediction
-            }
-            None => None,
-        };
-        iteration.hypothesis.prediction = prediction;
-        iteration.score = iteration.score.map(|_| iteration.hypothesis.score(iteration.actual));
+        let prediction =
+            match reference.filter(|_| makes_claims && iteration.rationale.purpose != Purpose::Confirmation) {
+                Some(reference) => {
+                    let begun = Instant::now();
+                    let prediction = again(&history, families, iteration, reference);
+                    took += begun.elapsed();
+                    count += usize::from(prediction.is_some());
+                    prediction
+                }
+                None => None,
+            };
+        iteration.rationale.hypothesis.prediction = prediction;
+        iteration.score = iteration.score.map(|_| iteration.rationale.hypothesis.score(iteration.actual));
         history.learn_recorded(iteration);
     }
     (count, took)

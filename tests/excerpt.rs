@@ -64,7 +64,7 @@ fn an_excerpt_has_the_iterations_that_figures_come_from() {
         };
         assert_eq!(wins(part), wins(full));
         let parents = part.iterations.iter().filter(|one| one.measurements.iter().any(|found| found.commit.is_some()));
-        for parent in parents.filter_map(|one| one.parent) {
+        for parent in parents.filter_map(|one| one.rationale.parent) {
             assert!(part.iterations.iter().any(|one| one.id == parent), "{parent} led to a winner");
         }
     });

@@ -67,12 +67,13 @@ fn together(context: &SearchContext<'_>, first: &Finding, history: &History) -> 
 /// Returns the remedies of a variant in its own family that made a case faster, the largest gain first.
 fn gained<'h>(from: &Finished, case: &str, history: &'h History) -> Vec<&'h Finished> {
     let Some(from_ns) = from.time_ns(case) else { return Vec::new() };
-    let is_of_one_cause = |one: &Finished| match &one.origin {
+    let is_of_one_cause = |one: &Finished| match &one.rationale.origin {
         Origin::Remedy { rule, .. } => rule != Origin::ALL_CAUSES,
         _ => false,
     };
     let remedies = history.finished.iter().filter(|one| {
-        let is_own = one.family == from.family && one.hypothesis.reference.iteration() == Some(from.iteration);
+        let is_own =
+            one.family == from.family && one.rationale.hypothesis.reference.iteration() == Some(from.iteration);
         is_own && is_of_one_cause(one)
     });
     let timed = remedies.filter_map(|one| Some((from_ns / one.time_ns(case)?, one)));

@@ -8,8 +8,8 @@ use crate::domain::claims::prediction::{Direction, Prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::CaseName;
-use crate::domain::proposal::Proposal;
 use crate::domain::proposal::origin::{Change, Origin};
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
@@ -126,7 +126,7 @@ fn of_algorithm(
 /// Predicts again what a proposal does, shortly before it is evaluated: with the results since it was made, and with its
 /// code if it is known. A claim that no model made stays as it is.
 pub fn predict_again(history: &History, families: &[Family], proposal: &mut Proposal, built: Option<Built>) {
-    let Proposal { variant, hypothesis, origin, .. } = proposal;
+    let Proposal { variant, rationale: Rationale { hypothesis, origin, .. }, .. } = proposal;
     let Some(before) = hypothesis.prediction.filter(|prediction| prediction.model.is_some()) else { return };
     let reference = hypothesis.reference.iteration().and_then(|iteration| history.iteration(iteration));
     let family = families.iter().find(|family| family.name == variant.family);

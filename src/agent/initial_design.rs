@@ -10,7 +10,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::CaseName;
 use crate::domain::proposal::origin::{Origin, Purpose};
-use crate::domain::proposal::{KnownWinner, Suggestion};
+use crate::domain::proposal::{KnownWinner, Rationale, Suggestion};
 use crate::error::{Error, error};
 
 /// The next step of an initial design.
@@ -72,7 +72,7 @@ impl InitialDesign {
         while let Some(planned) = first.pop_front() {
             if !planned.is_tried(context, history) {
                 let mut suggestion = planned.suggestion;
-                self.screened |= suggestion.purpose == Purpose::Screening;
+                self.screened |= suggestion.rationale.purpose == Purpose::Screening;
                 claim(context, history, &mut suggestion);
                 return Ok(Next::Suggestion(Box::new(suggestion)));
             }
@@ -84,15 +84,15 @@ impl InitialDesign {
 
 /// Gives the default configuration of a family a claim if the family has been timed by now.
 fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Suggestion) {
-    if suggestion.origin != Origin::FamilyDefault {
+    if suggestion.rationale.origin != Origin::FamilyDefault {
         return;
     }
-    let case = context.workload.cases.iter().find(|case| case.name == suggestion.hypothesis.case);
+    let case = context.workload.cases.iter().find(|case| case.name == suggestion.rationale.hypothesis.case);
     let claim = context
         .family(&suggestion.family)
         .zip(case)
         .and_then(|of| claims::of_family_default(context, history, of, &suggestion.params));
-    suggestion.hypothesis = claim.unwrap_or_else(|| suggestion.hypothesis.clone());
+    suggestion.rationale.hypothesis = claim.unwrap_or_else(|| suggestion.rationale.hypothesis.clone());
 }
 
 fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>, Error> {
@@ -120,7 +120,7 @@ fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>,
 /// suggestion for the others, if there are any.
 fn keep_won(context: &SearchContext<'_>, planned: &mut Planned) -> Option<Planned> {
     let Planned { suggestion, configuration, .. } = planned;
-    if suggestion.purpose != Purpose::Remeasurement {
+    if suggestion.rationale.purpose != Purpose::Remeasurement {
         return None;
     }
     let same = context.known.iter().filter(|other| other.here && other.is(&suggestion.family, &suggestion.params));
@@ -129,12 +129,13 @@ fn keep_won(context: &SearchContext<'_>, planned: &mut Planned) -> Option<Planne
     suggestion.cases = own;
     let case = others.first()?;
     let hypothesis = Hypothesis::without_claim(
-        format!("a committed winner of {} is tried on other cases", suggestion.hypothesis.case),
-        suggestion.hypothesis.evidence.clone(),
+        format!("a committed winner of {} is tried on other cases", suggestion.rationale.hypothesis.case),
+        suggestion.rationale.hypothesis.evidence.clone(),
         case.name.clone(),
         Reference::Incumbent,
     );
-    let suggestion = Suggestion { cases: others, hypothesis, purpose: Purpose::Screening, ..suggestion.clone() };
+    let rationale = Rationale { hypothesis, purpose: Purpose::Screening, ..suggestion.rationale.clone() };
+    let suggestion = Suggestion { cases: others, rationale, ..suggestion.clone() };
     Some(Planned { suggestion, configuration: *configuration, is_second: true })
 }
 
@@ -160,8 +161,9 @@ fn default_configurations<'a>(
             true => (Purpose::Initial, Origin::InitialKernel),
             false => (Purpose::Screening, Origin::FamilyDefault),
         };
-        let suggestion = context.suggestion(family, params, case, hypothesis, origin, None)?;
-        suggestions.push_back(Planned::first(Suggestion { purpose, ..suggestion }, configuration));
+        let mut suggestion = context.suggestion(family, params, case, hypothesis, origin, None)?;
+        suggestion.rationale.purpose = purpose;
+        suggestions.push_back(Planned::first(suggestion, configuration));
     }
     Ok(())
 }
@@ -218,8 +220,8 @@ fn known_winner(
     let same = context.known.iter().filter(|other| other.is(&known.family, &known.params));
     let cases = same.map(|other| other.case.clone()).collect();
     let origin = Origin::CommittedWinner { device: known.device.clone(), cases };
-    let suggestion = context.suggestion(family, known.params.clone(), case, hypothesis, origin, None)?;
-    let suggestion = Suggestion { purpose, ..suggestion };
+    let mut suggestion = context.suggestion(family, known.params.clone(), case, hypothesis, origin, None)?;
+    suggestion.rationale.purpose = purpose;
     suggestions.push_back(Planned::first(suggestion, configuration));
     Ok(())
 }

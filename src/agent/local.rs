@@ -365,6 +365,7 @@ mod tests {
     use super::*;
     use crate::domain::claims::hypothesis::Reference;
     use crate::domain::history::CaseTime;
+    use crate::domain::proposal::Rationale;
     use crate::domain::proposal::origin::Purpose;
     use crate::domain::variant::VariantHash;
 
@@ -391,12 +392,15 @@ mod tests {
             let reference = Reference::Iteration(IterationId(1));
             Finished {
                 iteration: IterationId(place as i64 + 1),
-                purpose: Purpose::Screening,
-                origin: Origin::Move { changes },
                 family: "f".to_owned(),
                 params: with(2),
                 hash: VariantHash::of(""),
-                hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), "c".into(), reference),
+                rationale: Rationale {
+                    hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), "c".into(), reference),
+                    parent: None,
+                    purpose: Purpose::Screening,
+                    origin: Origin::Move { changes },
+                },
                 code: None,
                 times: vec![time],
             }

@@ -110,8 +110,9 @@ pub fn evidence(history: &History, question: &Question<'_>, changes: &[Change]) 
 
 /// Returns the results of one change of a family.
 fn tries_of(history: &History, family: &str, change: &Change) -> Tries {
-    let same =
-        |finished: &&Finished| finished.family == family && matches!(finished.origin.changes(), [one] if one == change);
+    let same = |finished: &&Finished| {
+        finished.family == family && matches!(finished.rationale.origin.changes(), [one] if one == change)
+    };
     let tried = history.finished.iter().filter(same);
     Tries { ln_speedups: tried.filter_map(|finished| ln_speedup(history, finished)).collect(), ..Tries::default() }
 }

@@ -9,7 +9,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::IterationId;
 use crate::domain::proposal::origin::{Origin, Purpose};
-use crate::domain::proposal::{KnownWinner, Suggestion};
+use crate::domain::proposal::{KnownWinner, Rationale, Suggestion};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
@@ -127,6 +127,7 @@ impl<'a> SearchContext<'a> {
         parent: Option<IterationId>,
     ) -> Result<Suggestion, Error> {
         let (family, cases) = (family.name.clone(), self.served(family, &params, case)?);
-        Ok(Suggestion { family, params, cases, hypothesis, parent, purpose: Purpose::Screening, origin })
+        let rationale = Rationale { hypothesis, parent, purpose: Purpose::Screening, origin };
+        Ok(Suggestion { family, params, cases, rationale })
     }
 }

@@ -12,7 +12,6 @@ use std::collections::{HashMap, HashSet};
 use self::attempt::Attempt;
 use self::progress::Progress;
 use self::tested::Trial;
-use super::claims::hypothesis::Hypothesis;
 use super::claims::prediction::Direction;
 use super::code::CodeFigures;
 use super::code::ablation::{Ablated, Ablation};
@@ -24,6 +23,7 @@ use super::measurement::evaluation::Outcome;
 use super::measurement::incumbent::{Incumbent, Incumbents};
 use super::measurement::verdict::{Verdict, is_far_behind};
 use super::op::Dims;
+use super::proposal::Rationale;
 use super::proposal::experiment::{Experiment, PathStep};
 use super::proposal::origin::{Origin, Purpose};
 use super::record::journal::{Begun, Concluded};
@@ -70,18 +70,14 @@ impl ConfigurationId {
 pub struct Finished {
     /// The store's number of the iteration.
     pub iteration: IterationId,
-    /// Why it was run.
-    pub purpose: Purpose,
-    /// Where its configuration came from.
-    pub origin: Origin,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
     pub params: Params,
     /// The variant's name.
     pub hash: VariantHash,
-    /// What was claimed before the experiment.
-    pub hypothesis: Hypothesis,
+    /// Why it was tried.
+    pub rationale: Rationale,
     /// What the compiler reported; none if nothing was compiled.
     pub code: Option<CodeFigures>,
     /// The time on each case, with the blocks launched.
@@ -188,9 +184,9 @@ impl History {
     /// Adds a finished iteration and its verdicts.
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
         // A variant that was left out because it would be slow counts as a failure, so that its like is proposed less.
-        let was_slow = begun.hypothesis.direction() == Some(Direction::Slower);
+        let was_slow = begun.rationale.hypothesis.direction() == Some(Direction::Slower);
         let is_known = was_slow || !matches!(concluded.outcome, Outcome::Pruned { .. });
-        if begun.purpose != Purpose::Experiment && is_known {
+        if begun.rationale.purpose != Purpose::Experiment && is_known {
             self.attempts.push(Attempt {
                 iteration: Some(begun.iteration),
                 family: begun.family.clone(),
@@ -205,7 +201,7 @@ impl History {
         if concluded.outcome != Outcome::Measured {
             return;
         }
-        if begun.purpose == Purpose::Experiment {
+        if begun.rationale.purpose == Purpose::Experiment {
             self.experiments.extend(experiment(begun, concluded));
             return;
         }
@@ -219,12 +215,10 @@ impl History {
                 place,
                 Finished {
                     iteration: begun.iteration,
-                    purpose: begun.purpose,
-                    origin: begun.origin.clone(),
                     family: begun.family.clone(),
                     params: begun.params.clone(),
                     hash: begun.hash.clone(),
-                    hypothesis: begun.hypothesis.clone(),
+                    rationale: begun.rationale.clone(),
                     code: begun.code,
                     times,
                 },
@@ -261,10 +255,10 @@ impl History {
     /// Counts a try or an improvement on a case. A committed winner that is measured again is neither.
     fn count_progress(&mut self, begun: &Begun, found: &CaseRecord, ns: f64) {
         let progress = self.progress.entry(found.case.clone()).or_default();
-        if begun.purpose == Purpose::Screening {
+        if begun.rationale.purpose == Purpose::Screening {
             progress.count_try();
         }
-        let is_found = !matches!(begun.origin, Origin::CommittedWinner { .. });
+        let is_found = !matches!(begun.rationale.origin, Origin::CommittedWinner { .. });
         if let Some(before) = self.incumbents.get(&found.case)
             && found.verdict == Some(Verdict::Improved)
             && is_found
@@ -364,8 +358,10 @@ impl History {
                 ns: time.median_ns,
                 ctas: Some(time.ctas),
                 profile: time.profile.as_ref(),
-                remedy: match &one.origin {
-                    Origin::Remedy { rule, .. } => Some(rule.as_str()).zip(one.hypothesis.reference.iteration()),
+                remedy: match &one.rationale.origin {
+                    Origin::Remedy { rule, .. } => {
+                        Some(rule.as_str()).zip(one.rationale.hypothesis.reference.iteration())
+                    }
                     _ => None,
                 },
             });
@@ -404,8 +400,8 @@ impl History {
 
 /// Returns what a step on a path has shown.
 fn path_step(begun: &Begun, concluded: &Concluded) -> Option<PathStep> {
-    let is_experiment = begun.purpose == Purpose::Experiment;
-    let Origin::PathStep { path, .. } = Some(&begun.origin).filter(|_| is_experiment)? else { return None };
+    let is_experiment = begun.rationale.purpose == Purpose::Experiment;
+    let Origin::PathStep { path, .. } = Some(&begun.rationale.origin).filter(|_| is_experiment)? else { return None };
     let found = concluded.case_results.first().filter(|_| concluded.outcome == Outcome::Measured);
     let time_ns = found.and_then(CaseRecord::best_timing).map(|timing| timing.median_ns);
     Some(PathStep { path: path.clone(), params: begun.params.clone(), time_ns })
@@ -413,7 +409,7 @@ fn path_step(begun: &Begun, concluded: &Concluded) -> Option<PathStep> {
 
 /// Returns what an experiment has shown.
 fn experiment(begun: &Begun, concluded: &Concluded) -> Option<Experiment> {
-    let Origin::ScaledCase(scaling) = &begun.origin else { return None };
+    let Origin::ScaledCase(scaling) = &begun.rationale.origin else { return None };
     let found = concluded.case_results.first()?;
     Some(Experiment {
         iteration: begun.iteration,

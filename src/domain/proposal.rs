@@ -7,7 +7,7 @@ pub mod origin;
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use self::origin::{Origin, Purpose};
 use super::claims::hypothesis::Hypothesis;
@@ -15,16 +15,10 @@ use super::ids::{CaseName, IterationId};
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
 
-/// A rendered variant, the cases to try it on, and the hypothesis to test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Proposal {
-    /// The proposer's name.
-    pub proposer: String,
-    /// The variant to try.
-    pub variant: Variant,
-    /// The cases to try it on. They agree on all dimensions that are rendered into the source.
-    pub cases: Vec<Case>,
-    /// The claim, with its prediction.
+/// Why a variant is tried. It stays the same from a suggestion to the record of its iteration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rationale {
+    /// The claim, with its prediction, written down before the experiment.
     pub hypothesis: Hypothesis,
     /// The iteration whose variant this one changes or confirms.
     pub parent: Option<IterationId>,
@@ -34,16 +28,29 @@ pub struct Proposal {
     pub origin: Origin,
 }
 
+/// A rendered variant, the cases to try it on, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The proposer's name.
+    pub proposer: String,
+    /// The variant to try.
+    pub variant: Variant,
+    /// The cases to try it on. They agree on all dimensions that are rendered into the source.
+    pub cases: Vec<Case>,
+    /// Why it is tried.
+    pub rationale: Rationale,
+}
+
 impl Proposal {
     /// Tells whether the search need not know how it does on every case if it is clearly slower on the first ones: it changes
     /// parameters of a known family.
     pub fn may_be_dropped(&self) -> bool {
         use Origin::{Coverage, FamilyDefault, Move, Opening, Random, Remedy, WarmStart};
         let is_of_search = matches!(
-            &self.origin,
+            &self.rationale.origin,
             FamilyDefault | Opening | Random | Move { .. } | Coverage { .. } | Remedy { .. } | WarmStart { .. }
         );
-        is_of_search && self.purpose == Purpose::Screening
+        is_of_search && self.rationale.purpose == Purpose::Screening
     }
 }
 
@@ -56,14 +63,8 @@ pub struct Suggestion {
     pub params: Params,
     /// The cases on which the configuration is valid. They agree on all dimensions that are rendered into the source.
     pub cases: Vec<Case>,
-    /// The claim, with its prediction.
-    pub hypothesis: Hypothesis,
-    /// The iteration whose variant this one changes.
-    pub parent: Option<IterationId>,
-    /// Why it is run: screening, except for the initial kernel and the winners of earlier sessions.
-    pub purpose: Purpose,
-    /// Where the configuration comes from.
-    pub origin: Origin,
+    /// Why it is tried. Its purpose is screening, except for the initial kernel and the winners of earlier sessions.
+    pub rationale: Rationale,
 }
 
 /// The committed winner of a case, from an earlier session.

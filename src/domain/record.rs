@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::budget::cost::{Spent, UnknownCosts};
 use super::budget::phase::{PhaseTime, StepTimes};
 use super::budget::stop::EarlyEnd;
-use super::claims::hypothesis::{Hypothesis, Score};
+use super::claims::hypothesis::Score;
 use super::code::ablation::Ablation;
 use super::code::artifact::KernelResources;
 use super::code::counters::{CountedBaseline, Counters};
@@ -30,8 +30,9 @@ use super::measurement::correctness::Correctness;
 use super::measurement::evaluation::{Measurement, Outcome};
 use super::measurement::verdict::{Decision, Verdict};
 use super::op::Dtype;
+use super::proposal::Rationale;
 use super::proposal::lessons::Lessons;
-use super::proposal::origin::{Origin, Purpose};
+use super::proposal::origin::Origin;
 use super::statistics::timing::Timing;
 use super::variant::{Params, VariantHash};
 use super::workload::{Case, Workload};
@@ -378,18 +379,12 @@ pub struct IterationRecord {
     pub ordinal: i64,
     /// The proposer's name.
     pub proposer: String,
-    /// Why it was run.
-    pub purpose: Purpose,
-    /// Where its configuration came from.
-    pub origin: Origin,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
     pub params: Params,
     /// The variant's name.
     pub hash: VariantHash,
-    /// The iteration whose variant this one was changed from, or which it confirms.
-    pub parent: Option<IterationId>,
     /// What each of its kernels uses; empty if it did not compile.
     pub kernels: Vec<KernelResources>,
     /// The cases to try it on.
@@ -400,8 +395,9 @@ pub struct IterationRecord {
     pub ended_at: Option<String>,
     /// What the device reported; none for an iteration that never ended.
     pub outcome: Option<Outcome>,
-    /// What was claimed before the experiment.
-    pub hypothesis: Hypothesis,
+    /// Why it was tried.
+    #[serde(flatten)]
+    pub rationale: Rationale,
     /// The measured speed-up.
     pub actual: Option<f64>,
     /// The score of the hypothesis; none for an iteration that never ended.

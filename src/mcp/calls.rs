@@ -220,7 +220,7 @@ impl Call<'_> {
                     self.server.activity.evaluated.fetch_add(1, Ordering::Relaxed);
                     made = Some(family.name.clone());
                     // All configurations have the reference of the first, and not the first.
-                    over = over.or(self.detail(iteration).await?.iteration.hypothesis.reference.iteration());
+                    over = over.or(self.detail(iteration).await?.iteration.rationale.hypothesis.reference.iteration());
                     self.evaluated(iteration, Some(*family)).await?
                 }
                 Ok(Answered::Known(iteration)) => {
@@ -309,7 +309,7 @@ impl Call<'_> {
                 "ci": paired.map(|(_, ci, _)| ci),
                 "noise": paired.map(|(_, _, noise)| noise),
                 "is_confirmed": found.confirmation.is_some(),
-                "verdict": found.verdict.map(|verdict| verdict.key(own.origin.is_committed_winner_of(&found.case))),
+                "verdict": found.verdict.map(|verdict| verdict.key(own.rationale.origin.is_committed_winner_of(&found.case))),
             }));
         }
         match cases.is_empty() {

@@ -43,7 +43,7 @@ pub fn of_suggestion(
     let mut cases = suggestion.cases.iter().map(request).collect::<Result<Vec<_>>>()?;
     let ln_work = |request: &CaseRequest| workload.op.work(&request.case.dims).max(1.0).ln();
     cases.sort_by(|a, b| ln_work(a).total_cmp(&ln_work(b)));
-    if let Some(meant) = cases.iter().position(|request| request.case.name == suggestion.hypothesis.case) {
+    if let Some(meant) = cases.iter().position(|request| request.case.name == suggestion.rationale.hypothesis.case) {
         cases[..=meant].rotate_right(1);
         let of_meant = ln_work(&cases[0]);
         let distance = |request: &CaseRequest| (ln_work(request) - of_meant).abs();

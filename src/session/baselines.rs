@@ -121,7 +121,7 @@ impl Session<'_> {
     fn stand_in(&self, initial: &Candidate) -> Option<Baseline> {
         let (setup, measured) = (self.state.setup(), &initial.measurement);
         let times = setup.device.time_source();
-        let origin = self.state.history().iteration(initial.iteration).map(|iteration| &iteration.origin);
+        let origin = self.state.history().iteration(initial.iteration).map(|iteration| &iteration.rationale.origin);
         Some(Baseline {
             case: measured.case.clone(),
             name: Baseline::initial_kernel_name(times, &initial.family, origin),

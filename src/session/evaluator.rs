@@ -170,14 +170,14 @@ impl Evaluator {
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
             self.explain(state, kernel, &mut evaluation).await?;
-            let looked = (&**kernel, compiled.proposal.purpose);
+            let looked = (&**kernel, compiled.proposal.rationale.purpose);
             let took = self.first_looks.take(&mut self.worker, state, looked, &mut evaluation).await?;
             self.steps.acceptance_s += took.as_secs_f64();
         }
         let mut disqualified = Vec::new();
         if let Some(kernel) = &kernel {
             let started = Instant::now();
-            let purpose = compiled.proposal.purpose;
+            let purpose = compiled.proposal.rationale.purpose;
             for place in 0..evaluation.measurements.len() {
                 if evaluation.outcome != Outcome::Measured {
                     break;

@@ -70,7 +70,7 @@ impl Session<'_> {
         let (begun, assessed) = (Arc::new(self.begin(&assessed.compiled).await?), Arc::new(assessed));
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
         // Where comparisons are dear, a committed winner is compared at once only if nothing else of the initial design is left.
-        let others_wait = begun.purpose != Purpose::Confirmation
+        let others_wait = begun.rationale.purpose != Purpose::Confirmation
             && self.pipeline.under_way().initial > 0
             && self.state.confirmations_are_dear();
         self.pipeline.note_evaluation();

@@ -158,7 +158,7 @@ impl Meter {
     pub fn conclude(&mut self, begun: &Begun, concluded: &Concluded) {
         self.finished += 1;
         self.spent += concluded.spent;
-        let counted = match begun.purpose {
+        let counted = match begun.rationale.purpose {
             Purpose::Confirmation => &mut self.confirmations,
             Purpose::Screening => &mut self.screenings,
             _ => return,

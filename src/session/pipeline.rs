@@ -80,7 +80,7 @@ impl Compiled {
     /// Predicts again what the variant does, now that its code is known and other variants have results.
     fn predict_again(&mut self, state: &SessionState) {
         let (Ok(_), Ok(cases)) = (&self.artifact, &self.cases) else { return };
-        let asked = cases.iter().find(|request| request.case.name == self.proposal.hypothesis.case);
+        let asked = cases.iter().find(|request| request.case.name == self.proposal.rationale.hypothesis.case);
         let built = self.code().zip(asked).map(|(code, request)| Built::of(code, &request.plan));
         claims::predict_again(state.history(), &state.setup().families, &mut self.proposal, built);
     }
@@ -141,7 +141,7 @@ impl Pipeline {
     /// Returns what is under way.
     pub fn under_way(&self) -> UnderWay {
         let is_ready_initial =
-            self.ready.as_ref().is_some_and(|ready| ready.compiled.proposal.origin.is_initial_design());
+            self.ready.as_ref().is_some_and(|ready| ready.compiled.proposal.rationale.origin.is_initial_design());
         let initial = self.queue.iter().filter(|one| one.is_initial).count() + usize::from(is_ready_initial);
         let proposals = self.queue.len() + self.again.len() + usize::from(self.ready.is_some());
         let is_compiled = self.queue.iter().any(|one| one.compilation.is_finished());
@@ -234,14 +234,14 @@ impl Pipeline {
         };
         let (family, dtype) = (family.clone(), workload.dtype);
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
-        let is_initial = suggestion.origin.is_initial_design();
+        let is_initial = suggestion.rationale.origin.is_initial_design();
         let is_control = prospects::is_control(&configuration);
         let proposer = self.proposer.name().to_owned();
         let work = move || {
             let (variant, artifact) =
                 compiled(&compiler, rendered(&renderer, &family, &specialization, dtype, &suggestion.params));
-            let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
-            let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
+            let Suggestion { cases: on, rationale, .. } = suggestion;
+            let proposal = Proposal { proposer, variant, cases: on, rationale };
             Compiled { proposal, cases, artifact, is_control }
         };
         let (turns, may_run) = (Arc::clone(&self.turns), Arc::clone(&self.may_run));

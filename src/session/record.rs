@@ -38,7 +38,7 @@ impl Session<'_> {
     ) -> anyhow::Result<()> {
         let Evaluated { evaluation, steps, disqualified, kernel, lane } = evaluated;
         self.disqualify(&disqualified).await?;
-        let decisions = match begun.purpose {
+        let decisions = match begun.rationale.purpose {
             // Its case is none of the workload's, so there is nothing to decide.
             Purpose::Experiment => Vec::new(),
             _ => judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy()),
@@ -74,8 +74,9 @@ impl Session<'_> {
         self.tell_iteration(begun, &evaluation.outcome, &decisions, &improvements);
         self.tell_cut(begun, compiled, &evaluation);
         // A variant that was screened and did not win changes no gain. Each gain takes two intervals of ratios.
-        let may_change_gain =
-            |found: &&CaseRecord| begun.purpose != Purpose::Screening || found.verdict == Some(Verdict::Improved);
+        let may_change_gain = |found: &&CaseRecord| {
+            begun.rationale.purpose != Purpose::Screening || found.verdict == Some(Verdict::Improved)
+        };
         if self.state.setup().workload.may_start_from(&begun.family) {
             self.stand_in_for_baselines().await?;
         }
@@ -103,7 +104,7 @@ impl Session<'_> {
         concluded: &Concluded,
         disqualified: &[Disqualified],
     ) -> anyhow::Result<()> {
-        let hypothesis = &begun.hypothesis;
+        let hypothesis = &begun.rationale.hypothesis;
         let actual = self.state.actual_speedup(hypothesis, evaluation, decisions);
         let cases = compiled.cases.as_deref().unwrap_or_default();
         let plans: Vec<_> = cases.iter().map(|request| (request.case.name.as_str(), &request.plan)).collect();
@@ -171,9 +172,9 @@ impl Session<'_> {
             iteration: begun.iteration,
             finished: meter.finished(),
             outcome,
-            hypothesis: &begun.hypothesis,
-            origin: &begun.origin,
-            decisions: (&begun.origin, decisions),
+            hypothesis: &begun.rationale.hypothesis,
+            origin: &begun.rationale.origin,
+            decisions: (&begun.rationale.origin, decisions),
             wins: improvements.iter().filter(|improvement| improvement.gain == Gain::Win).count(),
             elapsed_s: meter.elapsed(&time).as_secs_f64(),
             cost_usd: meter.recorded().total_usd(),
@@ -192,7 +193,7 @@ impl Session<'_> {
 
     /// Returns whether a variant was so slow on its first cases that it was not timed on the others.
     fn is_dropped(&self, Compiled { proposal, .. }: &Compiled, evaluation: &Evaluation) -> bool {
-        let to_beat_ns = |case: &str| self.state.to_beat_ns(case, proposal.purpose);
+        let to_beat_ns = |case: &str| self.state.to_beat_ns(case, proposal.rationale.purpose);
         let times = evaluation.measurements.iter();
         let times = times.filter_map(|found| Some((found.screening.as_ref()?.median_ns, to_beat_ns(&found.case))));
         proposal.may_be_dropped() && self.state.setup().policy().is_dropped(&times.collect::<Vec<_>>())
@@ -224,7 +225,7 @@ impl Session<'_> {
         self.observer.event(&match gain {
             Gain::Win => Event::Improved { case, from_us: from_ns / 1e3, to_us, over_start, time_source },
             Gain::Remeasured => {
-                let Origin::CommittedWinner { device, .. } = &begun.origin else { return };
+                let Origin::CommittedWinner { device, .. } = &begun.rationale.origin else { return };
                 Event::Remeasured { case, iteration: begun.iteration, device, us: to_us, over_start, time_source }
             }
             Gain::OnTheWay => return,

@@ -206,13 +206,13 @@ impl SessionState {
     fn resume(&mut self, used: Duration) {
         self.meter.resume(used);
         for begun in std::mem::take(&mut self.in_flight).into_values() {
-            if begun.purpose == Purpose::Experiment {
+            if begun.rationale.purpose == Purpose::Experiment {
                 continue;
             }
             let Some(configuration) = self.configuration(&begun) else { continue };
             let deaths = self.deaths.entry(configuration).or_default();
             *deaths += 1;
-            if *deaths < MAX_DEATHS && begun.purpose != Purpose::Confirmation {
+            if *deaths < MAX_DEATHS && begun.rationale.purpose != Purpose::Confirmation {
                 self.history.proposed.remove(&configuration);
                 self.calls.restore(begun.iteration);
             }
@@ -221,14 +221,14 @@ impl SessionState {
     }
 
     fn begin(&mut self, begun: &Begun) {
-        match &begun.origin {
+        match &begun.rationale.origin {
             // Its configuration is that of an earlier iteration.
             Origin::ScaledCase(scaling) => self.experiments.push(scaling.clone()),
             // Its own may be proposed later.
-            Origin::PathStep { .. } if begun.purpose == Purpose::Experiment => {}
+            Origin::PathStep { .. } if begun.rationale.purpose == Purpose::Experiment => {}
             _ => self.history.proposed.extend(self.configuration(begun)),
         }
-        if begun.purpose == Purpose::Confirmation {
+        if begun.rationale.purpose == Purpose::Confirmation {
             for case in &begun.cases {
                 self.case_mut(&case.name).begin_confirmation(&begun.hash);
             }
@@ -241,14 +241,14 @@ impl SessionState {
         let Some(begun) = self.in_flight.remove(&concluded.iteration) else { return };
         self.history.pending.retain(|pending| pending.family != begun.family || pending.params != begun.params);
         self.meter.conclude(&begun, concluded);
-        if begun.purpose == Purpose::Experiment {
+        if begun.rationale.purpose == Purpose::Experiment {
             self.history.learn(&begun, concluded);
             return;
         }
         if concluded.outcome == Outcome::Measured {
             self.join(&begun.family);
         }
-        let before_ns = self.history.fastest(&begun.hypothesis.case).map(|(_, ns)| ns);
+        let before_ns = self.history.fastest(&begun.rationale.hypothesis.case).map(|(_, ns)| ns);
         self.calls.iteration_concluded(&begun, concluded, before_ns, &self.setup);
         for found in &concluded.case_results {
             self.take_winner(&begun, found);
@@ -261,7 +261,7 @@ impl SessionState {
                 self.keep_candidate(&begun, found);
             }
         }
-        if begun.purpose == Purpose::Confirmation {
+        if begun.rationale.purpose == Purpose::Confirmation {
             self.end_confirmation(&begun, concluded);
         }
         self.note_best_candidates();
@@ -300,7 +300,7 @@ impl SessionState {
         case.remeasured |= case.is_known(&begun.family, &begun.params);
         let has_won = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
         let is_rejected = matches!(found.verdict, None | Some(Verdict::Rejected));
-        if !is_rejected && begun.origin.is_committed_winner_of(&found.case) {
+        if !is_rejected && begun.rationale.origin.is_committed_winner_of(&found.case) {
             let (iteration, hash) = (begun.iteration, begun.hash.clone());
             case.note_remeasured(Remeasured { iteration, hash, ns: timing.median_ns, has_won });
         }
@@ -418,8 +418,8 @@ impl SessionState {
     /// Returns what an improvement means that an iteration has found and that is yet to be applied.
     pub fn gain(&self, begun: &Begun, case: &str) -> Gain {
         let on_the_way = || self.case(case).is_some_and(CaseState::awaits_remeasurement);
-        match begun.purpose {
-            _ if begun.origin.is_committed_winner_of(case) => Gain::Remeasured,
+        match begun.rationale.purpose {
+            _ if begun.rationale.origin.is_committed_winner_of(case) => Gain::Remeasured,
             Purpose::Remeasurement if on_the_way() => Gain::OnTheWay,
             _ => Gain::Win,
         }

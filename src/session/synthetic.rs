@@ -22,7 +22,7 @@ use crate::domain::measurement::settings::Measuring;
 use crate::domain::measurement::verdict::{Policy, judge};
 use crate::domain::model_terms::Terms;
 use crate::domain::proposal::origin::{Origin, Purpose};
-use crate::domain::proposal::{Proposal, Suggestion};
+use crate::domain::proposal::{Proposal, Rationale, Suggestion};
 use crate::domain::record::journal::{Begun, Concluded, Record};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::statistics::Interval;
@@ -96,10 +96,17 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
         proposer: "random".to_owned(),
         variant: Variant { family: "toy".to_owned(), params: params(number), hash: VariantHash::of(&source), source },
         cases: setup.workload.cases[..cases].to_vec(),
-        hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), CASES[0].into(), Reference::Incumbent),
-        parent: None,
-        purpose,
-        origin,
+        rationale: Rationale {
+            hypothesis: Hypothesis::without_claim(
+                "c".to_owned(),
+                "e".to_owned(),
+                CASES[0].into(),
+                Reference::Incumbent,
+            ),
+            parent: None,
+            purpose,
+            origin,
+        },
     }
 }
 
@@ -131,10 +138,7 @@ pub(super) fn suggestion(told: &Scenario, number: i64) -> Suggestion {
         family: "toy".to_owned(),
         params: proposal.variant.params,
         cases: proposal.cases,
-        hypothesis: proposal.hypothesis,
-        parent: None,
-        purpose: proposal.purpose,
-        origin: proposal.origin,
+        rationale: proposal.rationale,
     }
 }
 
@@ -251,7 +255,7 @@ impl Scenario {
     pub fn screened_from_another_device(&mut self, number: i64, us: [u32; 2]) -> IterationId {
         let origin = Origin::CommittedWinner { device: "another".to_owned(), cases: vec![CASES[0].into()] };
         let proposal = proposal(self.state.setup(), number, Purpose::Screening, CASES.len());
-        let begun = self.begin_proposal(Proposal { origin, ..proposal });
+        let begun = self.begin_proposal(Proposal { rationale: Rationale { origin, ..proposal.rationale }, ..proposal });
         self.conclude_screened(&begun, us)
     }
 

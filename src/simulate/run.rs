@@ -144,16 +144,6 @@ fn evaluation(result: Result<&Recording, Failure>, case: &Case) -> Evaluation {
 }
 
 fn begun(iteration: IterationId, suggestion: Suggestion) -> Begun {
-    let Suggestion { family, params, cases, hypothesis, purpose, origin, .. } = suggestion;
-    Begun {
-        iteration,
-        purpose,
-        origin,
-        family,
-        hash: VariantHash::of(&show_params(&params)),
-        params,
-        cases,
-        hypothesis,
-        code: None,
-    }
+    let Suggestion { family, params, cases, rationale } = suggestion;
+    Begun { iteration, family, hash: VariantHash::of(&show_params(&params)), params, cases, rationale, code: None }
 }

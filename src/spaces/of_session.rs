@@ -66,7 +66,7 @@ impl<'a> Chosen<'a> {
         let cases = record.session.cases.iter().map(|case| case.as_str());
         let case = choose(cases, case, "case", &format!("session {session}"))?;
         let on_case = |iteration: &'a IterationRecord| iteration.cases.iter().find(|other| *other.name == *case);
-        let evaluated = |iteration: &&IterationRecord| iteration.purpose != Purpose::Experiment;
+        let evaluated = |iteration: &&IterationRecord| iteration.rationale.purpose != Purpose::Experiment;
         let on_case = record.iterations.iter().filter(evaluated).filter_map(|one| Some((one, on_case(one)?)));
         let on_case: Vec<(&IterationRecord, &Case)> = on_case.collect();
         let families = on_case.iter().map(|(iteration, _)| iteration.family.as_str());

@@ -16,7 +16,7 @@ pub(super) async fn record(
     iteration: IterationId,
     proposal: &Proposal,
 ) -> Result<(), StoreError> {
-    let Hypothesis { claim, evidence, mechanism, case, prediction, tuned, reference } = &proposal.hypothesis;
+    let Hypothesis { claim, evidence, mechanism, case, prediction, tuned, reference } = &proposal.rationale.hypothesis;
     let model = prediction.and_then(|prediction| prediction.model);
     sqlx::query(
         "INSERT INTO hypotheses (iteration_id, claim, evidence, kind, mechanism, case_name, predicted_median,
@@ -27,7 +27,7 @@ pub(super) async fn record(
     .bind(iteration)
     .bind(text(claim))
     .bind(text(evidence))
-    .bind(proposal.origin.kind(proposal.purpose))
+    .bind(proposal.rationale.origin.kind(proposal.rationale.purpose))
     .bind(mechanism.name())
     .bind(case)
     .bind(prediction.and_then(|prediction| prediction.median))
@@ -42,7 +42,7 @@ pub(super) async fn record(
     .bind(tuned.map(|[_, high]| high))
     .execute(&mut *connection)
     .await?;
-    for change in proposal.origin.changes() {
+    for change in proposal.rationale.origin.changes() {
         sqlx::query(
             "INSERT INTO changed_parameters (iteration_id, parameter, from_value, to_value) VALUES (?, ?, ?, ?)",
         )

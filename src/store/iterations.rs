@@ -177,11 +177,11 @@ async fn insert(
     .bind(to_json("params", &variant.params)?)
     .bind(&variant.hash.0)
     .bind(&variant.source)
-    .bind(proposal.parent)
+    .bind(proposal.rationale.parent)
     .bind(to_json("cases", &proposal.cases)?)
     .bind(now()?)
-    .bind(proposal.purpose.name())
-    .bind(to_json("origin", &proposal.origin)?)
+    .bind(proposal.rationale.purpose.name())
+    .bind(to_json("origin", &proposal.rationale.origin)?)
     .fetch_one(&mut *connection)
     .await?;
     let iteration: IterationId = row.try_get("id")?;

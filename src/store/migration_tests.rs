@@ -80,7 +80,7 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
     assert_eq!(record.baselines[0].timing.samples_ns, [9.0]);
     assert_eq!(record.iterations[0].measurements[0].commit.as_deref(), Some("abc"));
     assert_eq!(store.iteration(IterationId(1)).await.unwrap().artifact.unwrap().key, "k");
-    let range = record.iterations[0].hypothesis.prediction.expect("its range is kept");
+    let range = record.iterations[0].rationale.hypothesis.prediction.expect("its range is kept");
     assert_eq!((range.median, range.lo, range.hi), (None, 1.0, 2.0), "how probable it was is not known");
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
 }
@@ -126,8 +126,12 @@ async fn a_store_in_the_words_before_0_2_is_brought_up_to_date_with_its_rows() {
     assert_eq!(past.config["session"]["proposer"], "fault-injection");
     let record = past.record;
     assert_eq!((&*record.session.proposer, &*record.iterations[0].proposer), ("fault-injection", "fault-injection"));
-    assert!(matches!(record.iterations[0].origin, Origin::WarmStart { .. }), "{:?}", record.iterations[0].origin);
-    assert_eq!(record.iterations[0].hypothesis.reference, Reference::Incumbent, "it names no iteration");
+    assert!(
+        matches!(record.iterations[0].rationale.origin, Origin::WarmStart { .. }),
+        "{:?}",
+        record.iterations[0].rationale.origin
+    );
+    assert_eq!(record.iterations[0].rationale.hypothesis.reference, Reference::Incumbent, "it names no iteration");
     let confirmed = record.iterations[0].measurements[0].comparison.as_ref().unwrap();
     assert_eq!((confirmed.group_size, confirmed.winners_curse), (5, Some(1.25)));
     let roles = [Role::Challenger, Role::Control, Role::Incumbent, Role::NearTie, Role::Baseline];
@@ -262,7 +266,7 @@ async fn older_ranges_are_kept_and_not_taken_for_claims() {
     let record = store.session_record(SessionId(1)).await.unwrap();
     let scored: Vec<_> = record.iterations[1..]
         .iter()
-        .map(|one| (one.hypothesis.prediction.map(|old| (old.median, old.lo, old.hi)), one.score.unwrap()))
+        .map(|one| (one.rationale.hypothesis.prediction.map(|old| (old.median, old.lo, old.hi)), one.score.unwrap()))
         .collect();
     assert_eq!(
         scored,

@@ -13,6 +13,7 @@ use super::{ArtifactRecord, Store, StoreError, claims};
 use crate::domain::family::plan::{LaunchPlan, LaunchShape, Preparation};
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::measurement::comparison::Comparison;
+use crate::domain::proposal::Rationale;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionKind, SessionRecord, SessionSummary};
 use crate::domain::variant::VariantHash;
 
@@ -264,18 +265,20 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
         session: row.try_get("session_id")?,
         ordinal: row.try_get("ordinal")?,
         proposer: row.try_get("proposer")?,
-        purpose: required(name(row, "purpose")?, "purpose")?,
-        origin: json(row, "origin")?,
         family: row.try_get("family")?,
         params: json(row, "params")?,
         hash: VariantHash(row.try_get("hash")?),
-        parent: row.try_get("parent_id")?,
         kernels: optional_json(row, "kernels")?.unwrap_or_default(),
         cases: json(row, "cases")?,
         started_at: row.try_get("started_at")?,
         ended_at: row.try_get("ended_at")?,
         outcome: outcome(row)?,
-        hypothesis: claims::hypothesis(row)?,
+        rationale: Rationale {
+            hypothesis: claims::hypothesis(row)?,
+            parent: row.try_get("parent_id")?,
+            purpose: required(name(row, "purpose")?, "purpose")?,
+            origin: json(row, "origin")?,
+        },
         actual: row.try_get("actual")?,
         score: name(row, "score")?,
         measurements: Vec::new(),

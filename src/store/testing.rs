@@ -28,8 +28,8 @@ use crate::domain::measurement::correctness::Correctness;
 use crate::domain::measurement::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::measurement::verdict::{Decision, Verdict};
 use crate::domain::op::Dtype;
-use crate::domain::proposal::Proposal;
 use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::domain::record::{Environment, SessionKind, SessionScope};
 use crate::domain::statistics::Interval;
 use crate::domain::statistics::timing::Timing;
@@ -76,13 +76,13 @@ impl Scene {
         let speedup = parent.map(|_| 100_000.0 / ns);
         let decisions = [Decision { case: "b1h1s128".into(), verdict, speedup }];
         let artifact = artifact(block);
-        let score = proposal.hypothesis.score(speedup);
+        let score = proposal.rationale.hypothesis.score(speedup);
         let end = finish(&evaluation, &decisions);
         let finish = Finish {
             artifact: Some(&artifact),
             actual_speedup: speedup,
             score,
-            crps: Crps::of(proposal.hypothesis.prediction, speedup),
+            crps: Crps::of(proposal.rationale.hypothesis.prediction, speedup),
             ..end
         };
         self.store.finish(iteration, &finish).await.unwrap();
@@ -155,18 +155,20 @@ pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
             source,
         },
         cases: vec![case()],
-        hypothesis: Hypothesis {
-            claim: format!("{block} threads fill the SMs"),
-            evidence: "2 blocks on 58 SMs".to_owned(),
-            case: "b1h1s128".into(),
-            mechanism: Mechanism::Threads,
-            prediction: Some(prediction()),
-            tuned: Some([1.2, 1.6]),
-            reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
+        rationale: Rationale {
+            hypothesis: Hypothesis {
+                claim: format!("{block} threads fill the SMs"),
+                evidence: "2 blocks on 58 SMs".to_owned(),
+                case: "b1h1s128".into(),
+                mechanism: Mechanism::Threads,
+                prediction: Some(prediction()),
+                tuned: Some([1.2, 1.6]),
+                reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
+            },
+            parent,
+            purpose: Purpose::Screening,
+            origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Random),
         },
-        parent,
-        purpose: Purpose::Screening,
-        origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Random),
     }
 }
 

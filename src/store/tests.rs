@@ -749,7 +749,8 @@ async fn an_experiment_is_no_win_and_is_read_back_apart() {
     let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
     let scaling = Scaling { of: start, case: "b1h1s128".into(), axis: Axis::Sequential, factor: 0.5 };
     let mut proposal = proposal(64, Some(start));
-    (proposal.purpose, proposal.origin) = (Purpose::Experiment, Origin::ScaledCase(scaling.clone()));
+    (proposal.rationale.purpose, proposal.rationale.origin) =
+        (Purpose::Experiment, Origin::ScaledCase(scaling.clone()));
     proposal.cases[0].name = scaling.case_name();
     let iteration = scene.store.begin(session, &proposal).await.unwrap();
     let mut found = evaluation(10_000.0, true);

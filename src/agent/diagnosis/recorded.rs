@@ -69,7 +69,8 @@ fn iteration<'a>(recorded: Recorded<'a>, id: IterationId) -> Option<&'a Iteratio
 /// in nanoseconds.
 fn initial_kernel(recorded: Recorded<'_>) -> Option<(&IterationRecord, &Case, f64)> {
     let device = &recorded.record.environment.device;
-    let initial = recorded.record.iterations.iter().filter(|iteration| iteration.origin == Origin::InitialKernel);
+    let initial =
+        recorded.record.iterations.iter().filter(|iteration| iteration.rationale.origin == Origin::InitialKernel);
     let timed = initial.flat_map(|iteration| {
         let times = recorded.workload.cases.iter().filter_map(|case| Some((case, time_ns(iteration, &case.name)?)));
         times.map(move |(case, ns)| (iteration, case, ns))
@@ -138,7 +139,7 @@ fn ablations<'a>(recorded: Recorded<'a>, iteration: &'a IterationRecord, case: &
 pub(super) fn trials<'a>(record: &'a SessionRecord, case: &str) -> Vec<Trial<'a>> {
     let mut seen: HashSet<&VariantHash> = HashSet::new();
     let is_right = |one: &&IterationRecord| {
-        let is_timed = one.purpose != Purpose::Experiment && one.outcome == Some(Outcome::Measured);
+        let is_timed = one.rationale.purpose != Purpose::Experiment && one.outcome == Some(Outcome::Measured);
         let rejected = |found: &CaseRecord| found.case == *case && found.verdict == Some(Verdict::Rejected);
         is_timed && !one.measurements.iter().any(rejected)
     };
@@ -151,8 +152,8 @@ pub(super) fn trials<'a>(record: &'a SessionRecord, case: &str) -> Vec<Trial<'a>
             ns: screened_ns(one, case)?,
             ctas: found.ctas,
             profile: found.explanation.as_ref().or(found.profile.as_ref()),
-            remedy: match &one.origin {
-                Origin::Remedy { rule, .. } => Some(rule.as_str()).zip(one.parent),
+            remedy: match &one.rationale.origin {
+                Origin::Remedy { rule, .. } => Some(rule.as_str()).zip(one.rationale.parent),
                 _ => None,
             },
         })
@@ -198,7 +199,7 @@ fn scaling(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> 
 /// Returns the results of the experiments about a variant on a case.
 fn experiments(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Point> {
     let point = |other: &IterationRecord| {
-        let Origin::ScaledCase(scaling) = &other.origin else { return None };
+        let Origin::ScaledCase(scaling) = &other.rationale.origin else { return None };
         let (scaled, found) = (other.cases.first()?, other.measurements.first()?);
         // Another iteration may have measured the same variant.
         let explained = recorded.record.iterations.iter().find(|one| one.id == scaling.of)?;

@@ -17,12 +17,12 @@ pub fn again(
     reference: &Finished,
 ) -> Option<Prediction> {
     let family = families.iter().find(|family| family.name == iteration.family)?;
-    let case = &iteration.hypothesis.case;
+    let case = &iteration.rationale.hypothesis.case;
     let found = iteration.measurements.iter().find(|found| found.case == *case);
     let launched = found.and_then(|found| Some((found.ctas?, found.shape)));
     let code = CodeFigures::of(&iteration.kernels);
     let built = code.zip(launched).map(|(code, (ctas, shape))| Built { code, ctas, shape });
-    let (params, origin) = (&iteration.params, &iteration.origin);
+    let (params, origin) = (&iteration.params, &iteration.rationale.origin);
     predict(history, families, &Question { family, params, case, reference, origin, built })
 }
 
@@ -40,7 +40,7 @@ pub fn known_after(
     let mut known = History::default();
     record.iterations[..until].iter().for_each(|iteration| known.learn_recorded(iteration));
     let predicted = |claim: &&IterationRecord| {
-        let reference = history.iteration(claim.hypothesis.reference.iteration()?)?;
+        let reference = history.iteration(claim.rationale.hypothesis.reference.iteration()?)?;
         again(&known, families, claim, reference)
     };
     claims.iter().map(predicted).collect()

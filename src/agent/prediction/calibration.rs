@@ -85,8 +85,8 @@ impl Calibration {
         let mut errors: Vec<(f64, f64)> = PRIOR.map(|error| (error, PRIOR_CLAIMS / PRIOR.len() as f64)).to_vec();
         let mut outside = 1.0 - COVERAGE;
         let claims = history.finished.iter().rev().filter_map(|finished| {
-            let prediction = finished.hypothesis.prediction?;
-            let of_kind = if finished.origin.name() == kind { 1.0 } else { OTHER_KIND };
+            let prediction = finished.rationale.hypothesis.prediction?;
+            let of_kind = if finished.rationale.origin.name() == kind { 1.0 } else { OTHER_KIND };
             let alike = of_kind * alike(&finished.params, params, finished.family == family);
             Some((prediction, prediction.model?, ln_speedup(history, finished)?, alike))
         });

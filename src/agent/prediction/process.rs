@@ -177,7 +177,7 @@ impl<'a> Axes<'a> {
             family.params.values().map(|param| (PRIOR_RESULTS * param.expect[1].ln().powi(2), PRIOR_RESULTS)).collect();
         let of_family = history.finished.iter().rev().filter(|finished| finished.family == family.name);
         for finished in of_family.take(LATEST) {
-            let changes = finished.origin.changes();
+            let changes = finished.rationale.origin.changes();
             let Some(ln) = (!changes.is_empty()).then(|| ln_speedup(history, finished)).flatten() else { continue };
             let share = 1.0 / changes.len() as f64;
             for change in changes {

@@ -43,10 +43,10 @@ fn each_cause_is_tested_once_by_a_change_of_the_explained_kernel_itself() {
         let context =
             SearchContext::new(&scene.workload, &scene.families, &scene.searched, &scene.known, &scene.device);
         let Some(test) = cause_tests::next(&context, &findings, &scene.history).unwrap() else { break };
-        assert_eq!((test.parent, test.purpose), (Some(IterationId(1)), Purpose::Screening));
+        assert_eq!((test.rationale.parent, test.rationale.purpose), (Some(IterationId(1)), Purpose::Screening));
         let configuration = scene.configuration(&test);
         assert!(scene.history.proposed.insert(configuration));
-        let Origin::Remedy { rule, .. } = test.origin else { panic!("{:?}", test.origin) };
+        let Origin::Remedy { rule, .. } = test.rationale.origin else { panic!("{:?}", test.rationale.origin) };
         tested.push((rule, test.family, show_params(&test.params)));
     }
     let slow = |rule: &str, params: &str| (rule.to_owned(), "slow".to_owned(), params.to_owned());
@@ -85,7 +85,7 @@ fn what_gained_against_several_causes_is_tried_together() {
         let context =
             SearchContext::new(&scene.workload, &scene.families, &scene.searched, &scene.known, &scene.device);
         let Some(test) = cause_tests::next(&context, &findings, &scene.history).unwrap() else { break };
-        let Origin::Remedy { rule, .. } = &test.origin else { panic!("{:?}", test.origin) };
+        let Origin::Remedy { rule, .. } = &test.rationale.origin else { panic!("{:?}", test.rationale.origin) };
         tested.push((rule.clone(), show_params(&test.params)));
         let configuration = scene.configuration(&test);
         assert!(scene.history.proposed.insert(configuration), "it is proposed once");

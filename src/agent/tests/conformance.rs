@@ -95,14 +95,14 @@ fn a_suggestion_is_valid_on_all_its_cases_and_they_share_a_source() {
 fn a_hypothesis_has_words_evidence_and_one_of_the_suggestions_cases_and_a_claim_has_a_range_over_an_iteration() {
     for name in PROPOSERS {
         for suggestion in scenario(&mut scene(), name, 2) {
-            let claim = &suggestion.hypothesis;
+            let claim = &suggestion.rationale.hypothesis;
             assert!(!claim.claim.is_empty() && !claim.evidence.is_empty(), "{name}: {claim:?}");
             if let Some(Prediction { lo, median: Some(median), hi, .. }) = claim.prediction {
                 assert!(0.0 < lo && lo < median && median < hi, "{name}: {claim:?}");
                 assert!(matches!(claim.reference, Reference::Iteration(_)), "{name}: {claim:?}");
             }
             let makes_none = ["initial_kernel", "committed_winner", "random", "injected_fault"];
-            let claims_nothing = makes_none.contains(&suggestion.origin.name());
+            let claims_nothing = makes_none.contains(&suggestion.rationale.origin.name());
             assert!(!claims_nothing || claim.prediction.is_none(), "{name}: {suggestion:?}");
             assert!(suggestion.cases.iter().any(|case| case.name == claim.case), "{name}: {suggestion:?}");
         }
@@ -137,8 +137,9 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
         // The first two share a source. The third also fits s64. The last is no longer a configuration.
         scene.known = vec![known("s8", 8), known("s64", 8), known("s8", 4), known("s64", 64), known("s64", 5)];
         let suggestions = scenario(&mut scene, name, 3);
-        let initial_design =
-            suggestions[..8].iter().map(|i| format!("{} {} {}", i.family, i.hypothesis.case, show_params(&i.params)));
+        let initial_design = suggestions[..8]
+            .iter()
+            .map(|i| format!("{} {} {}", i.family, i.rationale.hypothesis.case, show_params(&i.params)));
         assert_eq!(
             initial_design.collect::<Vec<_>>(),
             [

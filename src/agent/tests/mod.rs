@@ -83,8 +83,8 @@ impl Scene {
         self.under_way += 1;
         let configuration = self.configuration(&suggestion);
         // Only a committed winner comes twice: on the cases that it won, and on the others.
-        let is_second =
-            matches!(suggestion.origin, Origin::CommittedWinner { .. }) && suggestion.purpose == Purpose::Screening;
+        let is_second = matches!(suggestion.rationale.origin, Origin::CommittedWinner { .. })
+            && suggestion.rationale.purpose == Purpose::Screening;
         assert!(self.history.proposed.insert(configuration) || is_second, "proposed twice: {suggestion:?}");
         Some(suggestion)
     }
@@ -124,13 +124,11 @@ impl Scene {
         let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
         let begun = Begun {
             iteration: self.iterations,
-            purpose: suggestion.purpose,
-            origin: suggestion.origin.clone(),
             family: suggestion.family.clone(),
             params: suggestion.params.clone(),
             hash: VariantHash::of(&show_params(&suggestion.params)),
             cases: suggestion.cases.clone(),
-            hypothesis: suggestion.hypothesis.clone(),
+            rationale: suggestion.rationale.clone(),
             code: None,
         };
         let (spent, wall) = (Spent::default(), Duration::ZERO);

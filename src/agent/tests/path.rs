@@ -1,6 +1,7 @@
 use super::*;
 use crate::agent::path::{Begun, faster_step, next};
 use crate::agent::proposer;
+use crate::domain::proposal::Rationale;
 use crate::domain::proposal::experiment::{Path, PathStep};
 use crate::domain::variant::Params;
 
@@ -16,7 +17,7 @@ fn a_path_changes_one_parameter_at_a_time_or_two_where_it_must() {
     let initial = scene.propose(&mut *proposer("local", 1).unwrap()).unwrap();
     assert_eq!(initial.params, params(1, 1, 1));
     scene.measure(&initial, |_, _| 1e6);
-    let fast = Suggestion { params: params(4, 1, 1), origin: Origin::Random, purpose: Purpose::Screening, ..initial };
+    let fast = at_random(initial, params(4, 1, 1));
     scene.measure(&fast, |_, _| 1e5);
 
     let context = SearchContext::new(&scene.workload, &scene.families, &scene.searched, &scene.known, &scene.device);
@@ -45,7 +46,7 @@ fn a_step_that_is_faster_than_all_variants_is_proposed_once() {
     let mut scene = Scene::new(&[("a", 64, 64)], vec![family("f", &parameters, "true")]);
     let initial = scene.propose(&mut *proposer("local", 1).unwrap()).unwrap();
     scene.measure(&initial, |_, _| 1e6);
-    let end = Suggestion { params: params(4, 4, 1), origin: Origin::Random, purpose: Purpose::Screening, ..initial };
+    let end = at_random(initial, params(4, 4, 1));
     scene.measure(&end, |_, _| 1e5);
     let path =
         Path { from: scene.history.finished[0].iteration, to: scene.history.finished[1].iteration, case: "a".into() };
@@ -62,7 +63,13 @@ fn a_step_that_is_faster_than_all_variants_is_proposed_once() {
     };
     assert_eq!(walk(params(1, 4, 1), 2e5), None, "slower than the end");
     let faster = walk(params(4, 1, 1), 9e4).unwrap();
-    assert_eq!((faster.params, faster.purpose), (params(4, 1, 1), Purpose::Screening));
-    assert_eq!(faster.origin.changes().len(), 1, "what it changes in the end of the path");
+    assert_eq!((faster.params, faster.rationale.purpose), (params(4, 1, 1), Purpose::Screening));
+    assert_eq!(faster.rationale.origin.changes().len(), 1, "what it changes in the end of the path");
     assert_eq!(walk(params(4, 4, 1), 1e5), None, "it is proposed once");
+}
+
+/// Suggests another configuration of a family, as the random search does.
+fn at_random(like: Suggestion, params: Params) -> Suggestion {
+    let rationale = Rationale { origin: Origin::Random, purpose: Purpose::Screening, ..like.rationale };
+    Suggestion { params, rationale, ..like }
 }

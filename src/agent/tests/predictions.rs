@@ -7,6 +7,7 @@ use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::claims::prediction::{COVERAGE, Crps, Prediction, Strength};
 use crate::domain::history::Finished;
 use crate::domain::history::refuted::ln_speedup;
+use crate::domain::proposal::Rationale;
 use crate::domain::proposal::origin::{Origin, Purpose};
 use crate::domain::statistics::synthetic::repeats;
 use crate::domain::variant::Params;
@@ -35,8 +36,9 @@ fn claims(seed: u64, evaluations: usize) -> Vec<(Prediction, f64)> {
         let suggestion = scene.propose(proposer.as_mut()).unwrap();
         scene.measure(&suggestion, time);
     }
-    let claim =
-        |finished: &Finished| Some((finished.hypothesis.prediction?, ln_speedup(&scene.history, finished)?.exp()));
+    let claim = |finished: &Finished| {
+        Some((finished.rationale.hypothesis.prediction?, ln_speedup(&scene.history, finished)?.exp()))
+    };
     scene.history.finished.iter().filter_map(claim).collect()
 }
 
@@ -71,16 +73,18 @@ fn timed(timed: &[(usize, i64, f64)]) -> Scene {
         let suggestion = Suggestion {
             family: "f".to_owned(),
             params: Params::from([("P1".to_owned(), *value), ("P2".to_owned(), 1)]),
-            hypothesis: Hypothesis::without_claim(
-                "c".to_owned(),
-                "e".to_owned(),
-                case.name.clone(),
-                Reference::Incumbent,
-            ),
+            rationale: Rationale {
+                hypothesis: Hypothesis::without_claim(
+                    "c".to_owned(),
+                    "e".to_owned(),
+                    case.name.clone(),
+                    Reference::Incumbent,
+                ),
+                parent: None,
+                purpose: Purpose::Screening,
+                origin: Origin::Random,
+            },
             cases: vec![case],
-            parent: None,
-            purpose: Purpose::Screening,
-            origin: Origin::Random,
         };
         scene.measure(&suggestion, |_, _| *ns);
     }

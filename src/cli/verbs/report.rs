@@ -310,7 +310,7 @@ fn report(project: &Project, record: SessionRecord, workload: Workload) -> Answe
 fn as_run(mut workload: Workload, record: &SessionRecord) -> Workload {
     workload.compute = record.compute;
     let mut ran: HashMap<&str, &Case> = HashMap::new();
-    let tried = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Experiment);
+    let tried = record.iterations.iter().filter(|iteration| iteration.rationale.purpose != Purpose::Experiment);
     ran.extend(tried.flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
     workload.cases.retain(|case| !ran.contains_key(case.name.as_str()));
     workload.cases.extend(ran.into_values().cloned());

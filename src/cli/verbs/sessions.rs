@@ -231,7 +231,6 @@ mod tests {
     use super::*;
     use crate::domain::budget::cost::Spent;
     use crate::domain::measurement::verdict::{Decision, Verdict};
-    use crate::domain::proposal::Proposal;
     use crate::domain::proposal::origin::{Origin, Purpose};
     use crate::report::{ReportInput, build};
     use crate::store::testing::{Scene, evaluation, finish, proposal};
@@ -285,7 +284,8 @@ mod tests {
             // Screening adds 1024 ns.
             scene.measured(session, 64, None, 98_976.0, Verdict::Start).await;
             for (block, (purpose, origin, us, verdict)) in iterations.into_iter().enumerate() {
-                let proposal = Proposal { purpose, origin, ..proposal(128 + block as i64, None) };
+                let mut proposal = proposal(128 + block as i64, None);
+                (proposal.rationale.purpose, proposal.rationale.origin) = (purpose, origin);
                 let iteration = scene.store.begin(session, &proposal).await.unwrap();
                 let mut found = evaluation(us * 1000.0, true);
                 found.measurements[0].screening = found.measurements[0].confirmation.clone();

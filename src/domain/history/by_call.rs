@@ -137,11 +137,13 @@ impl OnRecord<'_> {
     /// Returns the speed-up of the fastest configuration of a family that a model wrote, over what its first iteration is compared
     /// with.
     fn tuned(&self, first: &IterationRecord) -> Option<f64> {
-        let Origin::Model { form, .. } = &first.origin else { return None };
-        let case = &first.hypothesis.case;
+        let Origin::Model { form, .. } = &first.rationale.origin else { return None };
+        let case = &first.rationale.hypothesis.case;
         let of_family = self.iterations.iter().filter(|one| one.family == first.family && one.id != first.id);
         let is_right = |one: &&IterationRecord| {
-            one.outcome == Some(Outcome::Measured) && one.purpose == Purpose::Screening && *form != Form::Parameters
+            one.outcome == Some(Outcome::Measured)
+                && one.rationale.purpose == Purpose::Screening
+                && *form != Form::Parameters
         };
         let fastest = of_family.filter(is_right).filter_map(|one| time_ns(one, case)).min_by(f64::total_cmp)?;
         let own_ns = time_ns(first, case)?;
@@ -190,7 +192,7 @@ fn with_same_values(idea: &Approach, known: &[&IterationRecord]) -> Option<Refut
     };
     let of_family = || {
         let is_of_family = |one: &&&IterationRecord| {
-            let is_timed = one.outcome == Some(Outcome::Measured) && one.purpose != Purpose::Experiment;
+            let is_timed = one.outcome == Some(Outcome::Measured) && one.rationale.purpose != Purpose::Experiment;
             is_timed && one.family == idea.family
         };
         known.iter().filter(is_of_family).filter_map(|one| Some((*one, time_ns(one, &idea.case)?)))
@@ -218,7 +220,7 @@ fn ideas(begun: &CallBegun, ended: Option<&CallEnded>) -> Vec<Approach> {
 
 /// Returns the call whose answer an iteration tries first.
 fn of_call(iteration: &IterationRecord) -> Option<CallId> {
-    match (&iteration.origin, iteration.purpose) {
+    match (&iteration.rationale.origin, iteration.rationale.purpose) {
         (Origin::Model { call, .. }, Purpose::Screening) => Some(*call),
         _ => None,
     }
@@ -228,7 +230,7 @@ fn of_call(iteration: &IterationRecord) -> Option<CallId> {
 fn followed(lessons: &Lessons, iterations: &[IterationRecord]) -> Followed {
     let mut counts = Followed::default();
     for one in iterations.iter().filter(|one| of_call(one).is_some()) {
-        let base = one.hypothesis.reference.iteration();
+        let base = one.rationale.hypothesis.reference.iteration();
         let base = base.and_then(|id| iterations.iter().find(|other| other.id == id));
         let (Some(base), Some(actual)) = (base, one.actual) else { continue };
         let changes = Change::between(&base.params, &one.params);

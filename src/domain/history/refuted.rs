@@ -60,12 +60,12 @@ impl Tries {
 pub fn tries(history: &History) -> HashMap<SingleChange<'_>, Tries> {
     let mut tries: HashMap<SingleChange<'_>, Tries> = HashMap::new();
     for finished in &history.finished {
-        let [change] = finished.origin.changes() else { continue };
+        let [change] = finished.rationale.origin.changes() else { continue };
         let Some(ln) = ln_speedup(history, finished) else { continue };
         let of_change = tries.entry(SingleChange { family: &finished.family, change }).or_default();
         of_change.ln_speedups.push(ln);
-        if !of_change.cases.contains(&finished.hypothesis.case) {
-            of_change.cases.insert(finished.hypothesis.case.clone());
+        if !of_change.cases.contains(&finished.rationale.hypothesis.case) {
+            of_change.cases.insert(finished.rationale.hypothesis.case.clone());
         }
     }
     tries
@@ -74,11 +74,11 @@ pub fn tries(history: &History) -> HashMap<SingleChange<'_>, Tries> {
 /// Returns the logarithm of the speed-up of an iteration over the one that its hypothesis names. None for a
 /// confirmation, which repeats a screening run, and if one of the two has no time on the case.
 pub fn ln_speedup(history: &History, finished: &Finished) -> Option<f64> {
-    if finished.purpose == Purpose::Confirmation {
+    if finished.rationale.purpose == Purpose::Confirmation {
         return None;
     }
-    let case = &finished.hypothesis.case;
-    let reference = history.iteration(finished.hypothesis.reference.iteration()?)?;
+    let case = &finished.rationale.hypothesis.case;
+    let reference = history.iteration(finished.rationale.hypothesis.reference.iteration()?)?;
     Some((reference.time_ns(case)? / finished.time_ns(case)?).ln())
 }
 

@@ -88,13 +88,13 @@ impl Totals {
         self.results += results;
         for found in &iteration.measurements {
             let is_correct = found.best_timing().is_some() && found.verdict != Some(Verdict::Rejected);
-            if is_correct && iteration.purpose != Purpose::Experiment {
+            if is_correct && iteration.rationale.purpose != Purpose::Experiment {
                 *self.timed.entry(found.case.clone()).or_default() += 1;
             }
-            let is_compared = found.comparison.is_some() && iteration.purpose != Purpose::Remeasurement;
+            let is_compared = found.comparison.is_some() && iteration.rationale.purpose != Purpose::Remeasurement;
             self.comparisons += u64::from(is_compared);
         }
-        self.remeasured += u64::from(iteration.purpose == Purpose::Remeasurement);
+        self.remeasured += u64::from(iteration.rationale.purpose == Purpose::Remeasurement);
         if let Some(score) = iteration.score {
             *self.scores.entry(score.name().to_owned()).or_default() += 1;
             let is_tested = !matches!(score, Score::Untested | Score::NoClaim);
@@ -105,12 +105,12 @@ impl Totals {
         if let Some(check) = outcome.check() {
             *self.caught.entry(check.name().to_owned()).or_default() += 1;
         }
-        if iteration.purpose == Purpose::Screening {
+        if iteration.rationale.purpose == Purpose::Screening {
             self.screened += 1;
             self.screened_results += results;
         }
         self.steps_known &= iteration.steps.is_some();
-        let is_first = matches!(iteration.purpose, Purpose::Initial | Purpose::Remeasurement);
+        let is_first = matches!(iteration.rationale.purpose, Purpose::Initial | Purpose::Remeasurement);
         let steps = if is_first { &mut self.first_steps } else { &mut self.other_steps };
         *steps += iteration.steps.unwrap_or_else(|| guessed(iteration));
     }

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use crate::domain::budget::cost::Spent;
-use crate::domain::claims::hypothesis::Hypothesis;
 use crate::domain::code::CodeFigures;
 use crate::domain::code::ablation::Ablated;
 use crate::domain::code::counters::{Counted, CountedBaseline};
@@ -14,8 +13,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::measurement::evaluation::{Evaluation, Outcome};
 use crate::domain::measurement::verdict::Decision;
 use crate::domain::models::call_record::{CallBegun, CallEnded};
-use crate::domain::proposal::Proposal;
-use crate::domain::proposal::origin::{Origin, Purpose};
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::domain::record::{Baseline, CaseRecord, Final, IterationRecord};
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::workload::Case;
@@ -64,10 +62,6 @@ pub enum Record {
 pub struct Begun {
     /// Its number.
     pub iteration: IterationId,
-    /// Why it is run.
-    pub purpose: Purpose,
-    /// Where its configuration comes from.
-    pub origin: Origin,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
@@ -76,8 +70,8 @@ pub struct Begun {
     pub hash: VariantHash,
     /// The cases to try it on.
     pub cases: Vec<Case>,
-    /// The claim that it tests.
-    pub hypothesis: Hypothesis,
+    /// Why it is tried.
+    pub rationale: Rationale,
     /// What the compiler reported; none if the variant did not compile.
     pub code: Option<CodeFigures>,
 }
@@ -115,16 +109,14 @@ pub struct Disqualified {
 impl Begun {
     /// Makes the record of a proposal that begins as an iteration, with what the compiler reported.
     pub fn of(iteration: IterationId, proposal: &Proposal, code: Option<CodeFigures>) -> Self {
-        let Proposal { variant, cases, hypothesis, purpose, origin, .. } = proposal;
+        let Proposal { variant, cases, rationale, .. } = proposal;
         Self {
             iteration,
-            purpose: *purpose,
-            origin: origin.clone(),
             family: variant.family.clone(),
             params: variant.params.clone(),
             hash: variant.hash.clone(),
             cases: cases.clone(),
-            hypothesis: hypothesis.clone(),
+            rationale: rationale.clone(),
             code,
         }
     }
@@ -133,13 +125,11 @@ impl Begun {
     pub fn recorded(record: &IterationRecord) -> Self {
         Self {
             iteration: record.id,
-            purpose: record.purpose,
-            origin: record.origin.clone(),
             family: record.family.clone(),
             params: record.params.clone(),
             hash: record.hash.clone(),
             cases: record.cases.clone(),
-            hypothesis: record.hypothesis.clone(),
+            rationale: record.rationale.clone(),
             code: CodeFigures::of(&record.kernels),
         }
     }

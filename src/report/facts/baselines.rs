@@ -24,7 +24,13 @@ pub(super) fn of_case(
             participant.iteration.and_then(|id| record.iterations.iter().find(|iteration| iteration.id == id));
         let name = initial.map_or_else(
             || participant.name.clone(),
-            |initial| Baseline::initial_kernel_name(record.session.time_source, &initial.family, Some(&initial.origin)),
+            |initial| {
+                Baseline::initial_kernel_name(
+                    record.session.time_source,
+                    &initial.family,
+                    Some(&initial.rationale.origin),
+                )
+            },
         );
         let kind = if initial.is_some() { BaselineKind::InitialKernel } else { BaselineKind::Program };
         let timed = record.baselines.iter().find(|baseline| baseline.case == case && baseline.name == name);

@@ -32,7 +32,7 @@ pub(super) fn first<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option
 pub(super) fn committed<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Timed<'a>> {
     let is_rejected = |found: &CaseRecord| matches!(found.verdict, None | Some(Verdict::Rejected));
     let has_won = |timed: &Timed<'_>| matches!(timed.measurement.verdict, Some(Verdict::Start | Verdict::Improved));
-    let measured = iterations.iter().filter(|iteration| iteration.origin.is_committed_winner_of(case));
+    let measured = iterations.iter().filter(|iteration| iteration.rationale.origin.is_committed_winner_of(case));
     let measured = measured.flat_map(|iteration| iteration.measurements.iter().map(move |found| (iteration, found)));
     measured
         .filter(|(_, found)| found.case == case && !is_rejected(found))
@@ -115,7 +115,8 @@ mod tests {
     #[test]
     fn a_committed_winner_that_was_only_screened_is_what_the_session_began_with() {
         let mut record = record();
-        record.iterations[1].origin = Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
+        record.iterations[1].rationale.origin =
+            Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
         for found in &mut record.iterations[1].measurements {
             found.verdict = Some(Verdict::Tied);
         }
@@ -127,8 +128,9 @@ mod tests {
     #[test]
     fn a_committed_winner_that_nothing_beats_is_no_improvement() {
         let mut record = record();
-        record.iterations[2].origin = Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
-        record.iterations[2].purpose = Purpose::Remeasurement;
+        record.iterations[2].rationale.origin =
+            Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
+        record.iterations[2].rationale.purpose = Purpose::Remeasurement;
         let change = change("b1h1s128", &record, None).unwrap();
         assert_eq!((change.began_with, change.began_us, change.improved), ("committed_winner", 50.0, false));
         assert_eq!(change.ratio.map(|ratio| ratio.estimate), Some(1.0));

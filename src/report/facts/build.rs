@@ -235,7 +235,7 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
             *verdict == Verdict::Start || standing::is_win(iteration, &found.case, iterations)
         })
         .map(|(iteration, measurement, verdict, timing)| {
-            let hypothesis = &iteration.hypothesis;
+            let hypothesis = &iteration.rationale.hypothesis;
             let about_this_case = hypothesis.case == measurement.case;
             Win {
                 iteration: iteration.id,
@@ -262,8 +262,8 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
 /// Returns the committed winners that the session measured again and that became incumbents.
 fn remeasured(iterations: &[IterationRecord]) -> Vec<Remeasured> {
     let again = winners(iterations).filter_map(|(iteration, found, verdict, timing)| {
-        let is_again = verdict == Verdict::Improved && iteration.origin.is_committed_winner_of(&found.case);
-        let Origin::CommittedWinner { device, .. } = &iteration.origin else { return None };
+        let is_again = verdict == Verdict::Improved && iteration.rationale.origin.is_committed_winner_of(&found.case);
+        let Origin::CommittedWinner { device, .. } = &iteration.rationale.origin else { return None };
         is_again.then(|| Remeasured {
             iteration: iteration.id,
             case: found.case.clone(),
@@ -280,7 +280,7 @@ fn remeasured(iterations: &[IterationRecord]) -> Vec<Remeasured> {
 
 /// Returns the iterations that test something. An experiment is evidence for a diagnosis.
 fn claimed(record: &SessionRecord) -> impl Iterator<Item = &IterationRecord> {
-    record.iterations.iter().filter(|one| one.purpose != Purpose::Experiment)
+    record.iterations.iter().filter(|one| one.rationale.purpose != Purpose::Experiment)
 }
 
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {

@@ -39,14 +39,14 @@ struct Tested<'a> {
 
 /// Describes what an iteration was to show.
 pub(super) fn claim(iteration: &IterationRecord) -> Claim {
-    let hypothesis = &iteration.hypothesis;
+    let hypothesis = &iteration.rationale.hypothesis;
     let prediction = hypothesis.prediction;
     let median = prediction.and_then(|prediction| prediction.median);
     let crps = Crps::of(prediction, iteration.actual);
     Claim {
         iteration: iteration.id,
         case: hypothesis.case.clone(),
-        kind: iteration.origin.kind(iteration.purpose),
+        kind: iteration.rationale.origin.kind(iteration.rationale.purpose),
         mechanism: hypothesis.mechanism,
         claim: hypothesis.claim.clone(),
         evidence: hypothesis.evidence.clone(),
@@ -85,7 +85,7 @@ pub(super) fn of(input: &ReportInput<'_>) -> Calibration {
 }
 
 fn tested(iteration: &IterationRecord) -> Option<Tested<'_>> {
-    let (prediction, actual) = iteration.hypothesis.prediction.zip(iteration.actual)?;
+    let (prediction, actual) = iteration.rationale.hypothesis.prediction.zip(iteration.actual)?;
     let crps = Crps::of(Some(prediction), Some(actual))?;
     Some(Tested { iteration, prediction, median: prediction.median?, actual, crps })
 }
@@ -93,14 +93,15 @@ fn tested(iteration: &IterationRecord) -> Option<Tested<'_>> {
 fn kept(tested: &[Tested<'_>], input: &ReportInput<'_>) -> Vec<Kept> {
     let mut kinds: Vec<&'static str> = Vec::new();
     for claim in tested {
-        let kind = claim.iteration.origin.name();
+        let kind = claim.iteration.rationale.origin.name();
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }
     let mut rows = Vec::new();
     for kind in kinds {
-        let of_kind: Vec<_> = tested.iter().copied().filter(|claim| claim.iteration.origin.name() == kind).collect();
+        let of_kind: Vec<_> =
+            tested.iter().copied().filter(|claim| claim.iteration.rationale.origin.name() == kind).collect();
         let early = of_kind.get(ENDS.min(of_kind.len().div_ceil(2)) - 1).map(|claim| claim.iteration.id);
         let predict_early = |claims: &[&IterationRecord]| early.map(|early| (input.known_after)(early, claims));
         rows.extend(judged(kind, None, &of_kind, &predict_early));
@@ -187,12 +188,13 @@ type Acting<'a> = (Mechanism, Option<(&'a str, &'a str)>);
 fn pays(record: &SessionRecord) -> Vec<Pay> {
     let mut groups: BTreeMap<Acting<'_>, Vec<f64>> = BTreeMap::new();
     for iteration in record.unselected() {
-        let (changes, Some(actual)) = (iteration.origin.changes(), iteration.actual) else { continue };
-        let is_screening = iteration.origin.kind(iteration.purpose) == iteration.origin.name();
+        let (changes, Some(actual)) = (iteration.rationale.origin.changes(), iteration.actual) else { continue };
+        let is_screening =
+            iteration.rationale.origin.kind(iteration.rationale.purpose) == iteration.rationale.origin.name();
         if changes.is_empty() || !is_screening {
             continue;
         }
-        let mechanism = iteration.hypothesis.mechanism;
+        let mechanism = iteration.rationale.hypothesis.mechanism;
         groups.entry((mechanism, None)).or_default().push(actual);
         // A change of several parameters does not say which of them acted.
         if let [change] = changes {

@@ -39,7 +39,7 @@ pub(super) fn diagnoses(findings: &[Finding], input: &ReportInput<'_>) -> Vec<Di
 }
 
 fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {
-    let is_initial = |one: &IterationRecord| one.id == id && one.origin == Origin::InitialKernel;
+    let is_initial = |one: &IterationRecord| one.id == id && one.rationale.origin == Origin::InitialKernel;
     match iterations.iter().any(is_initial) {
         true => DiagnosisOf::InitialKernel,
         false => DiagnosisOf::BestVariant,
@@ -97,6 +97,6 @@ pub(super) fn next<'a>(finding: &'a Finding, input: &ReportInput<'_>) -> Left<'a
 /// Tells whether an iteration tried the configuration of a remedy on a case, with whatever outcome.
 fn is_trial(one: &IterationRecord, remedy: &Remedy, case: &str) -> bool {
     let on_case = one.cases.iter().any(|own| own.name == *case) || one.measurements.iter().any(|own| own.case == *case);
-    let ended = one.outcome.is_some() && one.purpose != Purpose::Experiment;
+    let ended = one.outcome.is_some() && one.rationale.purpose != Purpose::Experiment;
     ended && on_case && one.family == remedy.family && Some(&one.params) == remedy.params.as_ref()
 }

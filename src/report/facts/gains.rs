@@ -46,11 +46,11 @@ impl Gains<'_> {
 /// Returns the improvements of a session.
 pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
     let mut gains = Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 0.0 };
-    let initial = record.iterations.iter().filter(|one| one.origin.is_initial_design());
+    let initial = record.iterations.iter().filter(|one| one.rationale.origin.is_initial_design());
     let initial: HashSet<&VariantHash> = initial.map(|one| &one.hash).collect();
     for (iteration, Used { wall_s: at_s, .. }) in record.with_used() {
         gains.search_to_s = at_s;
-        if iteration.origin.is_initial_design() && iteration.purpose != Purpose::Confirmation {
+        if iteration.rationale.origin.is_initial_design() && iteration.rationale.purpose != Purpose::Confirmation {
             gains.search_from_s = at_s;
         }
         for (_, found, verdict, _) in winners(std::slice::from_ref(iteration)) {
@@ -71,7 +71,7 @@ pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
 /// Returns the best time of the initial design on a case over that of a variant. The first variant of a case that is
 /// confirmed replaces the initial kernel, but the initial design had screened faster ones.
 fn over_initial_design(record: &SessionRecord, iteration: &IterationRecord, case: &str) -> Option<f64> {
-    let design = record.iterations.iter().filter(|one| one.origin.is_initial_design());
+    let design = record.iterations.iter().filter(|one| one.rationale.origin.is_initial_design());
     let best = design.filter_map(|one| screened_ns(one, case)).reduce(f64::min)?;
     let same = record.iterations.iter().filter(|one| one.hash == iteration.hash);
     Some(best / same.filter_map(|one| screened_ns(one, case)).reduce(f64::min)?)
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn improvements_have_the_time_at_which_they_were_recorded() {
         let mut record = record();
-        record.iterations[0].origin = Origin::InitialKernel;
+        record.iterations[0].rationale.origin = Origin::InitialKernel;
         let gains = of(&record);
         let told: Vec<(f64, f64)> = gains.all.iter().map(|gain| (gain.at_s, gain.factor)).collect();
         assert_eq!(told, [(6.0, 1.25), (9.0, 1.28)], "each iteration took 3 s");

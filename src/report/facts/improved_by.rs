@@ -8,7 +8,7 @@ use crate::domain::record::SessionRecord;
 
 /// Counts the improved cases by what found their winners.
 pub(super) fn of(cases: &[Case], gains: &Gains<'_>, record: &SessionRecord) -> ImprovedBy {
-    let design = record.iterations.iter().filter(|one| one.origin.is_initial_design());
+    let design = record.iterations.iter().filter(|one| one.rationale.origin.is_initial_design());
     let design: HashSet<&str> = design.map(|one| &*one.hash.0).collect();
     let mut by = ImprovedBy { search_steps: gains.by_search().count() as u64, ..ImprovedBy::default() };
     for case in cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)) {
@@ -34,11 +34,11 @@ mod tests {
     #[test]
     fn a_winner_is_of_the_search_unless_the_initial_design_had_it() {
         let mut record = record();
-        record.iterations[0].origin = Origin::InitialKernel;
+        record.iterations[0].rationale.origin = Origin::InitialKernel;
         let by = |record: &SessionRecord| of(&report(record).cases, &gains::of(record), record);
         assert_eq!(by(&record), ImprovedBy { search: 1, search_steps: 2, initial_design: 0, finals: 0 });
-        record.iterations[1].origin = Origin::FamilyDefault;
-        record.iterations[2].origin = Origin::FamilyDefault;
+        record.iterations[1].rationale.origin = Origin::FamilyDefault;
+        record.iterations[2].rationale.origin = Origin::FamilyDefault;
         assert_eq!(by(&record), ImprovedBy { search: 0, search_steps: 0, initial_design: 1, finals: 0 });
     }
 }

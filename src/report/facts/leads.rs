@@ -222,8 +222,9 @@ mod tests {
     #[test]
     fn a_committed_winner_that_was_beaten_takes_the_place_of_the_first_variant_and_has_a_cause() {
         let mut record = record();
-        record.iterations[1].origin = Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
-        record.iterations[1].purpose = Purpose::Remeasurement;
+        record.iterations[1].rationale.origin =
+            Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
+        record.iterations[1].rationale.purpose = Purpose::Remeasurement;
         let began = [finding("b1h1s128", 2, "spills", 1.5)];
         let told = |findings: &[_]| {
             let report = build(&ReportInput { began: &began, findings, ..input(&record) });

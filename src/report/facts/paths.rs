@@ -19,8 +19,8 @@ pub(super) fn of(input: &ReportInput<'_>) -> Vec<ConfigurationPath> {
 }
 
 fn path(iteration: &IterationRecord) -> Option<&Path> {
-    match &iteration.origin {
-        Origin::PathStep { path, .. } if iteration.purpose == Purpose::Experiment => Some(path),
+    match &iteration.rationale.origin {
+        Origin::PathStep { path, .. } if iteration.rationale.purpose == Purpose::Experiment => Some(path),
         _ => None,
     }
 }
@@ -67,8 +67,8 @@ mod tests {
                 None => one.measurements.clear(),
             }
             if is_step {
-                one.purpose = Purpose::Experiment;
-                one.origin = Origin::PathStep { path: path.clone(), changes: Vec::new() };
+                one.rationale.purpose = Purpose::Experiment;
+                one.rationale.origin = Origin::PathStep { path: path.clone(), changes: Vec::new() };
             }
             record.iterations.push(one);
         };

@@ -112,7 +112,7 @@ mod tests {
         let mut record = record();
         record.session.wall_s = Some(20.0);
         record.session.cost.gpu_usd = 0.2;
-        record.iterations[0].purpose = Purpose::Initial;
+        record.iterations[0].rationale.purpose = Purpose::Initial;
         let steps =
             StepTimes { waiting_s: 0.25, screening_s: 1.0, acceptance_s: 0.5, sanitizer_s: 0.25, comparison_s: 1.0 };
         record.iterations.iter_mut().take(4).for_each(|one| one.steps = Some(steps));

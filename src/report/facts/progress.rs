@@ -15,7 +15,7 @@ pub(super) fn of(record: &SessionRecord, cases: &[Case]) -> Vec<Progress> {
     for (iteration, Used { wall_s: at_s, usd: cost_usd }) in record.with_used() {
         last_s = at_s;
         // An experiment has another amount of work than the case.
-        for found in iteration.measurements.iter().filter(|_| iteration.purpose != Purpose::Experiment) {
+        for found in iteration.measurements.iter().filter(|_| iteration.rationale.purpose != Purpose::Experiment) {
             let Some(timing) = found.best_timing().filter(|_| found.verdict != Some(Verdict::Rejected)) else {
                 continue;
             };
@@ -69,13 +69,13 @@ mod tests {
     #[test]
     fn an_experiment_and_a_slower_improvement_are_no_steps() {
         let mut record = record();
-        record.iterations[1].purpose = Purpose::Experiment;
+        record.iterations[1].rationale.purpose = Purpose::Experiment;
         let times = |report: &crate::report::Report| -> Vec<f64> {
             report.progress[0].steps.iter().map(|step| step.us).collect()
         };
         assert_eq!(times(&report(&record)), [80.0, 50.0]);
         record.iterations.swap(1, 2);
-        record.iterations[2].purpose = Purpose::Screening;
+        record.iterations[2].rationale.purpose = Purpose::Screening;
         assert_eq!(times(&report(&record)), [80.0, 50.0], "64 us came after 50 us");
     }
 }

@@ -77,12 +77,12 @@ pub(super) fn winners(
 /// A committed winner that was measured again is none. The committed winner of another case, measured on this one, is
 /// none either if the case's own winner was measured later and beat it: it was only on the way.
 pub(super) fn is_win(iteration: &IterationRecord, case: &str, iterations: &[IterationRecord]) -> bool {
-    let remeasured = |other: &&IterationRecord| other.origin.is_committed_winner_of(case);
+    let remeasured = |other: &&IterationRecord| other.rationale.origin.is_committed_winner_of(case);
     let improved = |other: &IterationRecord| {
         other.measurements.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Improved))
     };
     let beaten = || iterations.iter().filter(remeasured).any(|later| later.id > iteration.id && improved(later));
-    let on_the_way = iteration.purpose == Purpose::Remeasurement && beaten();
+    let on_the_way = iteration.rationale.purpose == Purpose::Remeasurement && beaten();
     !remeasured(&iteration) && !on_the_way
 }
 

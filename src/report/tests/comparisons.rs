@@ -225,7 +225,7 @@ fn a_time_below_the_floor_is_an_error_and_no_win() {
 #[test]
 fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() {
     let mut record = confirmed();
-    record.iterations[0].origin = Origin::InitialKernel;
+    record.iterations[0].rationale.origin = Origin::InitialKernel;
     let comparison = record.iterations[2].measurements[0].comparison.as_mut().unwrap();
     comparison.participants[3] = participant(Role::Baseline, "tiled 67df4d5f39", Some(IterationId(1)), 80.0);
     let report = report(&record);
@@ -235,7 +235,7 @@ fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() 
         ("measured, the default configuration of tiled", true)
     );
     // The default configuration was wrong.
-    record.iterations[0].origin = Origin::Random;
+    record.iterations[0].rationale.origin = Origin::Random;
     let random = super::report(&record).cases[0].baseline.clone().unwrap();
     assert_eq!(random.name, "measured, the first correct configuration of tiled");
     let ratio = report.cases[0].ratio_to_start.unwrap();

@@ -31,6 +31,7 @@ use crate::domain::measurement::correctness::Correctness;
 use crate::domain::measurement::evaluation::Outcome;
 use crate::domain::measurement::verdict::Verdict;
 use crate::domain::op::DimSpec;
+use crate::domain::proposal::Rationale;
 use crate::domain::proposal::finding::{CauseTest, Confidence, Evidence, EvidenceSource};
 use crate::domain::proposal::origin::{Change, Origin, Purpose};
 use crate::domain::record::{
@@ -100,19 +101,21 @@ pub(in crate::report) fn iteration(
         session: SessionId(2),
         ordinal: id.0,
         proposer: "rules".to_owned(),
-        purpose: Purpose::Screening,
-        origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Move { changes: Vec::new() }),
         family: "tiled".to_owned(),
         params: IndexMap::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), 8)]),
         hash: VariantHash::of(&block.to_string()),
-        parent,
         kernels: Vec::new(),
         cases: Vec::new(),
         started_at: "2026-11-20T10:00:01Z".to_owned(),
         ended_at: Some("2026-11-20T10:00:04Z".to_owned()),
         outcome: Some(outcome),
         score: Some(hypothesis.score(actual)),
-        hypothesis,
+        rationale: Rationale {
+            hypothesis,
+            parent,
+            purpose: Purpose::Screening,
+            origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Move { changes: Vec::new() }),
+        },
         actual,
         measurements: found,
         device_s: Some(0.5),

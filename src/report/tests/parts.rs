@@ -25,9 +25,10 @@ fn a_confirmation_predicts_nothing() {
         vec![found("b1h1s128", 45.0, Verdict::Tied, Some(1.1), None)],
     );
     let mut confirmed = iteration(IterationId(7), 48, Some(IterationId(6)), Outcome::Measured, won);
-    confirmed.hypothesis.prediction = None;
-    confirmed.score = Some(confirmed.hypothesis.score(confirmed.actual));
-    record.iterations.extend([screened, IterationRecord { purpose: Purpose::Confirmation, ..confirmed }]);
+    confirmed.rationale.hypothesis.prediction = None;
+    confirmed.score = Some(confirmed.rationale.hypothesis.score(confirmed.actual));
+    confirmed.rationale.purpose = Purpose::Confirmation;
+    record.iterations.extend([screened, confirmed]);
     let counted = |record: &SessionRecord| {
         let told = report(record).predictions;
         told.in_range + told.above + told.below + told.untested
@@ -48,9 +49,9 @@ fn a_slower_move_is_in_range_and_not_faster_and_a_change_that_always_fails_is_na
         let (id, parent) = (IterationId(place + 2), Some(IterationId(1)));
         let mut moved = iteration(id, 128 + place, parent, Outcome::Measured, measured);
         let (parameter, from, to) = if place < 60 { ("BLOCK", 64, 128 + place) } else { ("PAD", 8, 16) };
-        moved.origin = Origin::Move { changes: vec![Change { parameter: parameter.to_owned(), from, to }] };
-        moved.hypothesis.prediction = Some(claim);
-        moved.score = Some(moved.hypothesis.score(moved.actual));
+        moved.rationale.origin = Origin::Move { changes: vec![Change { parameter: parameter.to_owned(), from, to }] };
+        moved.rationale.hypothesis.prediction = Some(claim);
+        moved.score = Some(moved.rationale.hypothesis.score(moved.actual));
         record.iterations.push(moved);
     }
     // After the first 25 claims, ranges of the last ones would have been twice as wide.

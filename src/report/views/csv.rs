@@ -92,7 +92,7 @@ fn row(
     let screening = found.and_then(|found| found.screening.as_ref());
     let confirmation = found.and_then(|found| found.confirmation.as_ref());
     let interval = found.and_then(|found| found.best_timing()?.shown_interval_ns());
-    let prediction = iteration.hypothesis.prediction.as_ref();
+    let prediction = iteration.rationale.hypothesis.prediction.as_ref();
     [
         iteration.session.to_string(),
         iteration.id.to_string(),
@@ -101,16 +101,18 @@ fn row(
         cumulative_usd.to_string(),
         iteration.started_at.clone(),
         text(iteration.ended_at.as_deref()),
-        iteration.purpose.name().to_owned(),
-        iteration.origin.name().to_owned(),
+        iteration.rationale.purpose.name().to_owned(),
+        iteration.rationale.origin.name().to_owned(),
         iteration.family.clone(),
         show_params(&iteration.params),
         iteration.hash.0.clone(),
-        iteration.parent.map(|parent| parent.to_string()).unwrap_or_default(),
+        iteration.rationale.parent.map(|parent| parent.to_string()).unwrap_or_default(),
         text(iteration.outcome.as_ref().map(Outcome::kind)),
         text(found.map(|found| found.case.as_str())),
         text(found.map(|found| found.regime.name())),
-        text(found.and_then(|found| Some(found.verdict?.key(iteration.origin.is_committed_winner_of(&found.case))))),
+        text(found.and_then(|found| {
+            Some(found.verdict?.key(iteration.rationale.origin.is_committed_winner_of(&found.case)))
+        })),
         source.to_owned(),
         us(screening.map(|timing| timing.median_ns)),
         us(confirmation.map(|timing| timing.median_ns)),
@@ -125,7 +127,7 @@ fn row(
         text(iteration.score.map(|score| score.name())),
         iteration.cost.total_usd().to_string(),
         text(found.and_then(|found| found.commit.as_deref())),
-        iteration.hypothesis.claim.clone(),
+        iteration.rationale.hypothesis.claim.clone(),
     ]
 }
 
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn every_iteration_has_a_row_for_each_case_and_text_stays_in_its_cell() {
         let mut record = record();
-        record.iterations[1].hypothesis.claim = "more, \"faster\"\nwarps".to_owned();
+        record.iterations[1].rationale.hypothesis.claim = "more, \"faster\"\nwarps".to_owned();
         let mut written = Rows::new(TimeSource::Measured);
         // The sums go on from one part to the next.
         let (first, second) = record.iterations.split_at(2);
@@ -227,7 +229,7 @@ mod tests {
             rows(text.as_bytes()).iter().map(|row| at(row, &COLUMNS, "verdict").to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(&record)[2], "improved");
-        record.iterations[1].origin =
+        record.iterations[1].rationale.origin =
             Origin::CommittedWinner { device: "an L4".to_owned(), cases: vec!["b1h1s128".into()] };
         assert_eq!(verdicts(&record)[2], "measured_again");
     }

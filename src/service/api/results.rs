@@ -193,7 +193,7 @@ pub async fn diff(
 ) -> Result<Response, ApiError> {
     let store = store(named(&app, &project)?).await?;
     let detail = store.iteration(iteration).await?;
-    let Some(id) = query.against.or(detail.iteration.parent) else { return json(&Diff::default()) };
+    let Some(id) = query.against.or(detail.iteration.rationale.parent) else { return json(&Diff::default()) };
     let other = store.iteration(id).await?;
     let lines = TextDiff::from_lines(other.source.as_str(), detail.source.as_str());
     let (before, after) = (format!("iteration {id}"), format!("iteration {iteration}"));

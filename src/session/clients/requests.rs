@@ -318,10 +318,10 @@ impl Session<'_> {
     /// Answers the client whose kernel or submission an iteration has tried.
     pub(in crate::session) fn tell_client(&mut self, begun: &Begun, compiled: &Compiled) -> anyhow::Result<()> {
         let Some(requests) = &mut self.requests else { return Ok(()) };
-        let reply = match (&begun.origin, begun.purpose) {
+        let reply = match (&begun.rationale.origin, begun.rationale.purpose) {
             (Origin::Model { call, .. }, Purpose::Screening) => requests.offered.remove(call),
             (_, Purpose::Confirmation) => {
-                let is_own = |(of, _): &mut (IterationId, _)| Some(*of) == compiled.proposal.parent;
+                let is_own = |(of, _): &mut (IterationId, _)| Some(*of) == compiled.proposal.rationale.parent;
                 requests.confirming.take_if(is_own).map(|(_, reply)| reply)
             }
             _ => None,

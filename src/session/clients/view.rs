@@ -158,14 +158,14 @@ impl<'a> View<'a> {
     fn attempts(&self, case: Option<&CaseName>) -> Value {
         let (setup, history) = (self.state.setup(), self.state.history());
         let is_attempt = |one: &&Finished| {
-            matches!(one.origin, Origin::Model { .. })
-                && one.purpose == Purpose::Screening
-                && case.is_none_or(|case| one.hypothesis.case == *case)
+            matches!(one.rationale.origin, Origin::Model { .. })
+                && one.rationale.purpose == Purpose::Screening
+                && case.is_none_or(|case| one.rationale.hypothesis.case == *case)
         };
         let of_clients: Vec<&Finished> = history.finished.iter().filter(is_attempt).collect();
         let latest = &of_clients[of_clients.len().saturating_sub(ATTEMPTS)..];
         let attempts = latest.iter().map(|one| {
-            let hypothesis = &one.hypothesis;
+            let hypothesis = &one.rationale.hypothesis;
             json!({
                 "iteration": one.iteration,
                 "case": hypothesis.case,

@@ -65,7 +65,7 @@ impl SessionState {
     /// of other families.
     pub(super) fn slower_by_lead(&self) -> impl Iterator<Item = OnCase> {
         let committed = |other: &Finished, incumbent: &Finished, case: &CaseName| {
-            other.origin.is_committed_winner_of(case) && other.hash != incumbent.hash
+            other.rationale.origin.is_committed_winner_of(case) && other.hash != incumbent.hash
         };
         let rival = |other: &Finished, incumbent: &Finished, _: &CaseName| other.family != incumbent.family;
         self.fastest_by_lead(committed).into_iter().chain(self.fastest_by_lead(rival))

@@ -710,7 +710,7 @@ fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_the
 fn experiment(told: &mut Scenario, seconds: u64) -> Option<(Scaling, Vec<i64>)> {
     let due = told.state.experiment(&inputs(seconds, 2).time, false)?;
     let mut begun = told.begin(0, Purpose::Experiment);
-    begun.origin = Origin::ScaledCase(due.scaling.clone());
+    begun.rationale.origin = Origin::ScaledCase(due.scaling.clone());
     begun.cases = vec![due.case.clone()];
     told.state.apply(&Record::Begun(Box::new(begun.clone())));
     let found = measurement(&due.case.name, 77, None);
@@ -764,7 +764,8 @@ fn the_incumbent_is_explained_late_and_with_time_left() {
 fn walk(told: &mut Scenario, us: Option<u32>) -> Option<(IterationId, i64)> {
     let due = told.state.path_step(&inputs(3000, 2).time, false)?;
     let mut begun = told.begin(0, Purpose::Experiment);
-    (begun.params, begun.origin) = (due.params, Origin::PathStep { path: due.path.clone(), changes: due.changes });
+    (begun.params, begun.rationale.origin) =
+        (due.params, Origin::PathStep { path: due.path.clone(), changes: due.changes });
     told.state.apply(&Record::Begun(Box::new(begun.clone())));
     let found = us.map(|us| measurement(&due.path.case, us, None));
     let outcome =

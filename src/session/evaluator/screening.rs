@@ -47,7 +47,7 @@ pub(in crate::session) fn prepare<'a>(
         Ok(artifact) => artifact,
         Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
         Err(rejected) => {
-            let is_of_model = matches!(compiled.proposal.origin, Origin::Model { .. });
+            let is_of_model = matches!(compiled.proposal.rationale.origin, Origin::Model { .. });
             let message = if is_of_model { rejected.with_lines() } else { rejected.to_string() };
             return Ok(Prepared::Known(Evaluation::without_device(Outcome::RejectedByCompiler { message })));
         }
@@ -62,7 +62,7 @@ pub(in crate::session) fn prepare<'a>(
 fn cases(state: &SessionState, compiled: &Compiled) -> Result<Vec<CaseRequest>, Error> {
     let mut cases = compiled.cases.clone()?;
     for case in &mut cases {
-        case.incumbent_ns = match compiled.proposal.purpose {
+        case.incumbent_ns = match compiled.proposal.rationale.purpose {
             // Nothing is to beat, and a modelled time needs no confirmation.
             Purpose::Experiment => (!state.setup().samples_times()).then_some(0.0),
             purpose => state.to_beat_ns(&case.case.name, purpose).or_else(|| begins_without_kernel(state)),

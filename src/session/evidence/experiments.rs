@@ -5,9 +5,9 @@ use anyhow::Context;
 
 use crate::agent::{cause_tests, path};
 use crate::domain::claims::hypothesis::{Hypothesis, Reference};
-use crate::domain::proposal::Proposal;
 use crate::domain::proposal::experiment::{Path, Scaling};
 use crate::domain::proposal::origin::{Change, Origin, Purpose};
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::runner::planning;
 use crate::session::Session;
 use crate::session::decide::Baselines;
@@ -37,15 +37,17 @@ impl Session<'_> {
             proposer: self.pipeline.proposer().to_owned(),
             variant,
             cases: vec![case.clone()],
-            hypothesis: Hypothesis::without_claim(
-                format!("an experiment: {factor} times the {} work of {name}", axis.name()),
-                format!("it shows what the time of iteration {of} depends on"),
-                case.name.clone(),
-                Reference::Iteration(*of),
-            ),
-            parent: Some(*of),
-            purpose: Purpose::Experiment,
-            origin: Origin::ScaledCase(scaling.clone()),
+            rationale: Rationale {
+                hypothesis: Hypothesis::without_claim(
+                    format!("an experiment: {factor} times the {} work of {name}", axis.name()),
+                    format!("it shows what the time of iteration {of} depends on"),
+                    case.name.clone(),
+                    Reference::Iteration(*of),
+                ),
+                parent: Some(*of),
+                purpose: Purpose::Experiment,
+                origin: Origin::ScaledCase(scaling.clone()),
+            },
         };
         Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
     }
@@ -68,15 +70,17 @@ impl Session<'_> {
             proposer: self.pipeline.proposer().to_owned(),
             variant,
             cases: vec![case.clone()],
-            hypothesis: Hypothesis::without_claim(
-                format!("an experiment: {} on the path from iteration {from} to iteration {to}", changed.join(" ")),
-                format!("it shows what each parameter gains on {name}"),
-                name.clone(),
-                Reference::Iteration(*from),
-            ),
-            parent: Some(*from),
-            purpose: Purpose::Experiment,
-            origin: Origin::PathStep { path: path.clone(), changes: changes.clone() },
+            rationale: Rationale {
+                hypothesis: Hypothesis::without_claim(
+                    format!("an experiment: {} on the path from iteration {from} to iteration {to}", changed.join(" ")),
+                    format!("it shows what each parameter gains on {name}"),
+                    name.clone(),
+                    Reference::Iteration(*from),
+                ),
+                parent: Some(*from),
+                purpose: Purpose::Experiment,
+                origin: Origin::PathStep { path: path.clone(), changes: changes.clone() },
+            },
         };
         Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
     }

@@ -191,24 +191,25 @@ impl Session<'_> {
             let mut found = concluded.case_results.iter().filter(|found| found.case == request.case.name);
             found.any(|found| found.verdict == Some(Verdict::Improved))
         };
-        let wanted: Vec<&CaseRequest> = match begun.purpose {
+        let wanted: Vec<&CaseRequest> = match begun.rationale.purpose {
             Purpose::Initial => {
                 let timed = kernel.requests.iter().filter_map(|request| Some((headroom(request)?, request)));
                 timed.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, request)| request).into_iter().collect()
             }
             Purpose::Experiment => {
-                let is_step = matches!(begun.origin, Origin::PathStep { .. });
+                let is_step = matches!(begun.rationale.origin, Origin::PathStep { .. });
                 kernel.requests.iter().filter(|_| is_step).collect()
             }
             _ => kernel.requests.iter().filter(won).collect(),
         };
-        let role = match begun.purpose {
+        let role = match begun.rationale.purpose {
             Purpose::Initial => Role::Initial,
             Purpose::Remeasurement => Role::Beginning,
             Purpose::Experiment => Role::Counted,
             _ => Role::Winner,
         };
-        if let (Purpose::Experiment, Origin::PathStep { path, .. }) = (begun.purpose, &begun.origin) {
+        if let (Purpose::Experiment, Origin::PathStep { path, .. }) = (begun.rationale.purpose, &begun.rationale.origin)
+        {
             self.ask_about_counts(path.from, &path.case);
         }
         for request in wanted {

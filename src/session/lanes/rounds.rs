@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::home_times::{Job, Reference};
 use crate::domain::claims::hypothesis::{Hypothesis, Reference as Beside};
-use crate::domain::proposal::Proposal;
 use crate::domain::proposal::origin::Purpose;
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::runner::messages::{CaseRequest, EvaluateRequest};
 use crate::session::Session;
 use crate::session::decide::iterations_left;
@@ -59,7 +59,7 @@ impl Session<'_> {
             true => self.state.incumbent(case).is_some(),
             false => self.state.history().incumbents.contains_key(case),
         };
-        compiled.proposal.purpose == Purpose::Screening
+        compiled.proposal.rationale.purpose == Purpose::Screening
             && compiled.proposal.cases.iter().all(|case| has_incumbent(&case.name))
     }
 
@@ -147,7 +147,7 @@ impl Session<'_> {
         for iteration in iterations {
             let Some(finished) = self.state.history().iteration(iteration).cloned() else { continue };
             let kernel = self.cache.kernel(self.state.setup(), iteration).await?;
-            let case = finished.hypothesis.case.clone();
+            let case = finished.rationale.hypothesis.case.clone();
             let (claim, evidence) = (
                 format!("{} is screened again", finished.family),
                 format!("another machine has screened it in iteration {iteration}, and was wrong about others"),
@@ -156,10 +156,12 @@ impl Session<'_> {
                 proposer: self.pipeline.proposer().to_owned(),
                 variant: kernel.variant.clone(),
                 cases: kernel.requests.iter().map(|request| request.case.clone()).collect(),
-                hypothesis: Hypothesis::without_claim(claim, evidence, case, Beside::Incumbent),
-                parent: Some(iteration),
-                purpose: Purpose::Screening,
-                origin: finished.origin,
+                rationale: Rationale {
+                    hypothesis: Hypothesis::without_claim(claim, evidence, case, Beside::Incumbent),
+                    parent: Some(iteration),
+                    purpose: Purpose::Screening,
+                    origin: finished.rationale.origin,
+                },
             };
             let (cases, artifact) = (Ok(kernel.requests.clone()), Ok(kernel.artifact.clone()));
             // A wrong time makes it look without prospects.

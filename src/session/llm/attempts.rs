@@ -30,7 +30,9 @@ const MIN_PAIRS: usize = 2;
 /// Returns what models proposed and what was measured of it, the latest last. Empty if nothing was.
 pub(in crate::session) fn proposals(history: &History) -> String {
     let is_proposal = |one: &&Finished| {
-        matches!(one.origin, Origin::Model { .. }) && one.purpose != Purpose::Confirmation && !one.times.is_empty()
+        matches!(one.rationale.origin, Origin::Model { .. })
+            && one.rationale.purpose != Purpose::Confirmation
+            && !one.times.is_empty()
     };
     let of_models: Vec<&Finished> = history.finished.iter().filter(is_proposal).collect();
     let latest = &of_models[of_models.len().saturating_sub(PROPOSALS)..];
@@ -39,17 +41,18 @@ pub(in crate::session) fn proposals(history: &History) -> String {
                      slowest parts, us | those of the fastest |\n|--:|---|---|---|--:|--:|--:|--:|---|---|\n"
             .to_owned();
     for one in latest {
-        let case = &one.hypothesis.case;
+        let case = &one.rationale.hypothesis.case;
         let Some(time) = one.times.iter().find(|time| time.case == *case).or(one.times.first()) else { continue };
         let us = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1e3));
-        let predicted = one.hypothesis.prediction.map(|range| format!("{:.2}x to {:.2}x", range.lo, range.hi));
+        let predicted =
+            one.rationale.hypothesis.prediction.map(|range| format!("{:.2}x to {:.2}x", range.lo, range.hi));
         let record = history.fastest(&time.case);
         let _ = writeln!(
             table,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             one.iteration,
             time.case,
-            one.hypothesis.claim.replace('|', "/"),
+            one.rationale.hypothesis.claim.replace('|', "/"),
             predicted.as_deref().unwrap_or("-"),
             us(Some(time.median_ns)),
             ln_speedup(history, one).map_or("-".to_owned(), |ln| format!("{:.3}x", ln.exp())),

@@ -22,7 +22,7 @@ impl Duplicates {
     /// Returns why a variant need not be measured: on each of its cases, an iteration has timed its machine code with its
     /// launches. None if it is new on one, or if it is run to be measured again.
     pub fn of(&self, compiled: &Compiled) -> Option<String> {
-        if compiled.proposal.purpose != Purpose::Screening {
+        if compiled.proposal.rationale.purpose != Purpose::Screening {
             return None;
         }
         let timed = self.timed();
@@ -86,7 +86,7 @@ mod tests {
         let times = |cases: &[&str]| cases.iter().map(|case| measurement(case, 100, None)).collect();
         let is_pruned = |duplicates: &Duplicates, one: &Compiled| duplicates.of(one).is_some();
         let (mut first, same, mut other) = (compiled(&told, 0), compiled(&told, 1), compiled(&told, 1));
-        first.proposal.purpose = Purpose::Initial;
+        first.proposal.rationale.purpose = Purpose::Initial;
         other.artifact.as_mut().unwrap().cubin = vec![2];
 
         let duplicates = Duplicates::default();

@@ -11,7 +11,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::history::ConfigurationId;
 use crate::domain::ids::CaseName;
 use crate::domain::proposal::origin::{Origin, Purpose};
-use crate::domain::proposal::{Proposal, Suggestion};
+use crate::domain::proposal::{Proposal, Rationale, Suggestion};
 use crate::domain::variant::Params;
 use crate::runner::messages::CaseRequest;
 use crate::session::setup::SessionSetup;
@@ -31,7 +31,7 @@ pub(in crate::session) fn is_control(configuration: &ConfigurationId) -> bool {
 /// Returns whether a suggestion is not worth compiling. It is if it may be the fastest on one of its cases, or if nothing is
 /// predicted of it there.
 pub(super) fn are_missing(state: &SessionState, suggestion: &Suggestion) -> bool {
-    let Suggestion { family, params, origin, purpose, cases, .. } = suggestion;
+    let Suggestion { family, params, cases, rationale: Rationale { origin, purpose, .. } } = suggestion;
     let cases = cases.iter().map(|case| (&case.name, None));
     may_leave_out(state, origin, *purpose) && none_on_all(state, (family, params, origin), cases).is_some()
 }
@@ -44,7 +44,7 @@ pub(super) fn missing_of_built(
     code: CodeFigures,
     requests: &[CaseRequest],
 ) -> Option<String> {
-    let Proposal { variant, origin, purpose, .. } = proposal;
+    let Proposal { variant, rationale: Rationale { origin, purpose, .. }, .. } = proposal;
     if !may_leave_out(state, origin, *purpose) {
         return None;
     }
@@ -114,7 +114,8 @@ mod tests {
         let of = |number| suggestion(&known, number);
         assert!(are_missing(&known.state, &of(1)));
         assert!(!are_missing(&known.state, &of(0)), "it is as fast as the fastest");
-        let winner = Suggestion { purpose: Purpose::Remeasurement, ..of(1) };
+        let mut winner = of(1);
+        winner.rationale.purpose = Purpose::Remeasurement;
         assert!(!are_missing(&known.state, &winner), "it is asked for");
     }
 
@@ -131,7 +132,7 @@ mod tests {
         control.is_control = true;
         assert_eq!(control.without_prospects(&known.state), None, "one of 16 is run in any case");
         let mut remedy = compiled(&known, 1);
-        remedy.proposal.origin = Origin::Remedy { rule: "spills".to_owned(), changes: Vec::new() };
+        remedy.proposal.rationale.origin = Origin::Remedy { rule: "spills".to_owned(), changes: Vec::new() };
         assert_eq!(remedy.without_prospects(&known.state), None, "it tests a cause");
     }
 }

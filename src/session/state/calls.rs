@@ -420,10 +420,13 @@ impl Calls {
             return;
         };
         // A configuration of a family that exists is not the model's family.
-        if form == Form::Parameters || begun.purpose != Why::Screening || concluded.outcome != Outcome::Measured {
+        if form == Form::Parameters
+            || begun.rationale.purpose != Why::Screening
+            || concluded.outcome != Outcome::Measured
+        {
             return;
         }
-        let of_case = concluded.case_results.iter().find(|found| found.case == begun.hypothesis.case);
+        let of_case = concluded.case_results.iter().find(|found| found.case == begun.rationale.hypothesis.case);
         let own_ns = of_case.and_then(|found| found.best_timing()).map(|timing| timing.median_ns);
         let ln_gain = fastest_ns.zip(own_ns).map_or(0.0, |(before, own)| (before / own).ln());
         for worth in [self.worth.entry(model).or_default(), self.worth_of_forms.entry(form).or_default()] {
@@ -433,8 +436,8 @@ impl Calls {
 
     /// Applies the beginning of an iteration: what a model proposed is no longer to be tried.
     pub fn iteration_begun(&mut self, begun: &Begun) {
-        let Origin::Model { call, .. } = begun.origin else { return };
-        if begun.purpose != Why::Screening {
+        let Origin::Model { call, .. } = begun.rationale.origin else { return };
+        if begun.rationale.purpose != Why::Screening {
             return;
         }
         self.iterations += 1;
@@ -458,11 +461,11 @@ impl Calls {
         fastest_ns: Option<f64>,
         setup: &SessionSetup,
     ) {
-        let Origin::Model { call, .. } = begun.origin else {
+        let Origin::Model { call, .. } = begun.rationale.origin else {
             self.book_tuning(begun, concluded, fastest_ns);
             return;
         };
-        if begun.purpose != Why::Screening {
+        if begun.rationale.purpose != Why::Screening {
             return;
         }
         let Some(tried) = self.tried.get(&begun.iteration).cloned() else { return };

@@ -151,7 +151,7 @@ impl SessionState {
         let times = self.setup().device.time_source();
         let (name, kind) = match initial {
             Some(initial) => {
-                let origin = self.history().iteration(initial.iteration).map(|iteration| &iteration.origin);
+                let origin = self.history().iteration(initial.iteration).map(|iteration| &iteration.rationale.origin);
                 (Baseline::initial_kernel_name(times, &initial.family, origin), BaselineKind::InitialKernel)
             }
             None => (baseline.name.clone(), BaselineKind::Program),

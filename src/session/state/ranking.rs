@@ -73,7 +73,7 @@ impl SessionState {
     pub fn is_committed_winner(&self, case: &str, candidate: &Candidate) -> bool {
         let is_known = self.case(case).is_some_and(|of| of.is_known(&candidate.family, &candidate.params));
         let iteration = self.history().iteration(candidate.iteration);
-        is_known || iteration.is_some_and(|iteration| iteration.origin.is_committed_winner_of(case))
+        is_known || iteration.is_some_and(|iteration| iteration.rationale.origin.is_committed_winner_of(case))
     }
 
     /// Returns the variants that screening cannot tell from `best`, in any order. None if `best` was not screened.
@@ -108,7 +108,7 @@ impl SessionState {
     /// rejected in its confirmation is disqualified on that case. One that failed is also disqualified wherever it was
     /// only screened. Where it was confirmed before, its win stands.
     pub fn disqualifications(&self, begun: &Begun, concluded: &Concluded) -> Vec<Disqualified> {
-        if begun.purpose != Purpose::Confirmation {
+        if begun.rationale.purpose != Purpose::Confirmation {
             return Vec::new();
         }
         let (hash, outcome) = (&begun.hash, &concluded.outcome);

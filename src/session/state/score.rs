@@ -28,7 +28,7 @@ impl SessionState {
     /// Returns the iteration that timed the initial kernel on a case.
     pub fn initial_kernel(&self, case: &str) -> Option<IterationId> {
         let mut finished = self.history().finished.iter();
-        let initial = finished.find(|one| one.origin == Origin::InitialKernel && one.time_ns(case).is_some());
+        let initial = finished.find(|one| one.rationale.origin == Origin::InitialKernel && one.time_ns(case).is_some());
         initial.map(|initial| initial.iteration)
     }
 

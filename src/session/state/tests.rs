@@ -116,7 +116,8 @@ impl Live {
 
     fn measurement(&mut self, begun: &Begun, case: &str) -> Measurement {
         let us = self.rng.random_range(40..200);
-        let incumbent = self.state.history().incumbents.get(case).filter(|_| begun.purpose == Purpose::Confirmation);
+        let incumbent =
+            self.state.history().incumbents.get(case).filter(|_| begun.rationale.purpose == Purpose::Confirmation);
         let against = incumbent.map(|best| (begun.iteration, best.iteration, (best.timing.median_ns / 1024.0) as u32));
         measurement(case, us, against)
     }

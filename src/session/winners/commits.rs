@@ -271,7 +271,8 @@ impl Session<'_> {
     /// Returns where an earlier session found the configuration of a winner. None if this session found it.
     fn earlier(&mut self, candidate: &Candidate) -> Option<Earlier> {
         let Candidate { iteration, family, params, measurement, .. } = candidate;
-        let Origin::CommittedWinner { device, .. } = &self.state.history().iteration(*iteration)?.origin else {
+        let Origin::CommittedWinner { device, .. } = &self.state.history().iteration(*iteration)?.rationale.origin
+        else {
             return None;
         };
         let known = self.state.setup().known(&measurement.case, family, params)?;

@@ -4,8 +4,8 @@ use anyhow::Context;
 
 use crate::domain::claims::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
-use crate::domain::proposal::Proposal;
 use crate::domain::proposal::origin::Purpose;
+use crate::domain::proposal::{Proposal, Rationale};
 use crate::session::Session;
 use crate::session::decide::ConfirmationDue;
 use crate::session::pipeline::Compiled;
@@ -26,16 +26,19 @@ impl Session<'_> {
             proposer: self.pipeline.proposer().to_owned(),
             variant: kernel.variant.clone(),
             cases: requests.iter().map(|request| request.case.clone()).collect(),
-            hypothesis,
-            parent: Some(*iteration),
-            purpose: Purpose::Confirmation,
-            origin: self
-                .state
-                .history()
-                .iteration(*iteration)
-                .context("Failed to find what to confirm")?
-                .origin
-                .clone(),
+            rationale: Rationale {
+                hypothesis,
+                parent: Some(*iteration),
+                purpose: Purpose::Confirmation,
+                origin: self
+                    .state
+                    .history()
+                    .iteration(*iteration)
+                    .context("Failed to find what to confirm")?
+                    .rationale
+                    .origin
+                    .clone(),
+            },
         };
         Ok(Compiled { proposal, cases: Ok(requests), artifact: Ok(kernel.artifact.clone()), is_control: false })
     }

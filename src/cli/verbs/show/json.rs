@@ -82,7 +82,7 @@ impl<'a> Time<'a> {
             confirmed: found.confirmation.is_some(),
             verdict: found
                 .verdict
-                .map(|verdict| verdict.key(detail.iteration.origin.is_committed_winner_of(&found.case))),
+                .map(|verdict| verdict.key(detail.iteration.rationale.origin.is_committed_winner_of(&found.case))),
             speedup: found.speedup,
             speedup_ci: against(Role::Incumbent).map(|ratio| [ratio.interval.lo, ratio.interval.hi]),
             noise: against(Role::Control).and(found.comparison.as_ref()).map(Comparison::noise),

@@ -66,7 +66,7 @@ pub(super) fn print(
 
 fn facts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     let IterationDetail { iteration, session, .. } = detail;
-    let (hypothesis, cost) = (&iteration.hypothesis, &iteration.cost);
+    let (hypothesis, cost) = (&iteration.rationale.hypothesis, &iteration.cost);
     let predicted = match hypothesis.prediction {
         None => "no claim".to_owned(),
         Some(prediction) => format!(
@@ -99,7 +99,7 @@ fn facts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::
         ("parameters", show_params(&iteration.params)),
         ("variant", iteration.hash.to_string()),
         ("proposer", iteration.proposer.clone()),
-        ("parent", figure(iteration.parent, |id| id.to_string())),
+        ("parent", figure(iteration.rationale.parent, |id| id.to_string())),
         ("claim", hypothesis.claim.clone()),
         ("evidence", hypothesis.evidence.clone()),
         ("mechanism", hypothesis.mechanism.name().to_owned()),
@@ -156,7 +156,7 @@ fn cases(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::
         table.row([
             measurement.case.to_string(),
             figure(measurement.verdict, |verdict| {
-                verdict.word(detail.iteration.origin.is_committed_winner_of(&measurement.case)).to_owned()
+                verdict.word(detail.iteration.rationale.origin.is_committed_winner_of(&measurement.case)).to_owned()
             }),
             figure(timing, |timing| us(timing.median_ns)),
             figure(timing.and_then(Timing::shown_interval_ns), |shown| format!("{} to {}", us(shown.lo), us(shown.hi))),
@@ -253,7 +253,7 @@ fn log(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
 
 fn source(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nSource:\n{}", detail.source.trim_end())?;
-    if let (Some(parent), Some(id)) = (&detail.parent_source, detail.iteration.parent) {
+    if let (Some(parent), Some(id)) = (&detail.parent_source, detail.iteration.rationale.parent) {
         let diff = TextDiff::from_lines(parent.as_str(), detail.source.as_str());
         let (before, after) = (format!("iteration {id}"), format!("iteration {}", detail.iteration.id));
         writeln!(

@@ -36,14 +36,14 @@ fn hostile_text_stays_text_in_every_section() {
     record.baselines[0].case = HOSTILE.into();
     for iteration in &mut record.iterations {
         iteration.family = HOSTILE.to_owned();
-        iteration.hypothesis.claim = HOSTILE.to_owned();
-        iteration.hypothesis.evidence = HOSTILE.to_owned();
+        iteration.rationale.hypothesis.claim = HOSTILE.to_owned();
+        iteration.rationale.hypothesis.evidence = HOSTILE.to_owned();
         let params = iteration.params.values().copied().collect::<Vec<_>>();
         iteration.params = params.into_iter().enumerate().map(|(n, value)| (format!("{HOSTILE}{n}"), value)).collect();
         for found in iteration.measurements.iter_mut().filter(|found| found.case == "b1h1s128") {
             found.case = HOSTILE.into();
         }
-        iteration.hypothesis.case = HOSTILE.into();
+        iteration.rationale.hypothesis.case = HOSTILE.into();
     }
     for session in &mut record.ledger {
         session.workload = HOSTILE.to_owned();
