@@ -18,14 +18,14 @@ use super::workload::Case;
 /// Why a variant is tried. It stays the same from a suggestion to the record of its iteration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rationale {
-    /// The claim, with its prediction, written down before the experiment.
-    pub hypothesis: Hypothesis,
-    /// The iteration whose variant this one changes or confirms.
-    pub parent: Option<IterationId>,
     /// Why the variant is run.
     pub purpose: Purpose,
     /// Where its configuration comes from.
     pub origin: Origin,
+    /// The iteration whose variant this one changes or confirms.
+    pub parent: Option<IterationId>,
+    /// The claim, with its prediction, written down before the experiment.
+    pub hypothesis: Hypothesis,
 }
 
 /// A rendered variant, the cases to try it on, and why.

@@ -379,6 +379,9 @@ pub struct IterationRecord {
     pub ordinal: i64,
     /// The proposer's name.
     pub proposer: String,
+    /// Why it was tried.
+    #[serde(flatten)]
+    pub rationale: Rationale,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
@@ -395,9 +398,6 @@ pub struct IterationRecord {
     pub ended_at: Option<String>,
     /// What the device reported; none for an iteration that never ended.
     pub outcome: Option<Outcome>,
-    /// Why it was tried.
-    #[serde(flatten)]
-    pub rationale: Rationale,
     /// The measured speed-up.
     pub actual: Option<f64>,
     /// The score of the hypothesis; none for an iteration that never ended.

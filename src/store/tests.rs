@@ -194,12 +194,34 @@ async fn a_session_is_told_from_start_to_end() {
       "origin": {
         "kind": "random"
       },
+      "parent": 1,
+      "hypothesis": {
+        "claim": "128 threads fill the SMs",
+        "evidence": "2 blocks on 58 SMs",
+        "mechanism": "threads",
+        "case": "b1h1s128",
+        "predicted": {
+          "median": 1.25,
+          "lo": 1.1,
+          "hi": 1.5,
+          "strength": "weak",
+          "model": {
+            "mean": 0.25,
+            "sd": 0.125
+          }
+        },
+        "tuned": [
+          1.2,
+          1.6
+        ],
+        "reference": "iteration",
+        "relative_to": 1
+      },
       "family": "tiled",
       "params": {
         "BLOCK": 128
       },
       "hash": "e2935da259580704f68c029b824df9ed",
-      "parent": 1,
       "kernels": [
         {
           "name": "tiled",
@@ -224,28 +246,6 @@ async fn a_session_is_told_from_start_to_end() {
       "ended_at": "[instant]",
       "outcome": {
         "kind": "measured"
-      },
-      "hypothesis": {
-        "claim": "128 threads fill the SMs",
-        "evidence": "2 blocks on 58 SMs",
-        "mechanism": "threads",
-        "case": "b1h1s128",
-        "predicted": {
-          "median": 1.25,
-          "lo": 1.1,
-          "hi": 1.5,
-          "strength": "weak",
-          "model": {
-            "mean": 0.25,
-            "sd": 0.125
-          }
-        },
-        "tuned": [
-          1.2,
-          1.6
-        ],
-        "reference": "iteration",
-        "relative_to": 1
       },
       "actual": 1.25,
       "score": "in_range",
