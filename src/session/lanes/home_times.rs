@@ -265,8 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_card_that_loses_its_process_once_tries_again() {
-        // Of the kernel that writes nothing, and of the incumbent.
-        let mut card = Card { losses: 2, ..Card::new(2) };
+        let mut card = Card { losses: 1, ..Card::new(2) };
         let screened = screen(&mut card, &mut Ratios::default(), job(&CASES)).await.unwrap();
         assert_eq!(times_ns(screened), [f64::from(HOME_US) * 1024.0; 2]);
         // Then it is not known who is at fault.
