@@ -22,10 +22,10 @@ fn screened(record: &Record, lane: Option<&str>) -> usize {
 fn a_device_whose_worker_dies_is_replaced_or_left_out_and_no_variant_is_blamed() {
     let sandbox = hasty();
     sandbox.write(".optloop/faults", "");
-    // This one dies once.
-    sandbox.write(".optloop/faults.1", "check pass\ncheck pass\ncheck die\n");
+    // After a kernel that is planted as wrong and the incumbent, this one dies once.
+    sandbox.write(".optloop/faults.1", "check pass\ncheck pass\ncheck pass\ncheck die\n");
     // This one dies, and does not come back.
-    let faults = "hello pass\ncheck pass\ncheck pass\ncheck die\nhello die\nhello die\nhello die\n";
+    let faults = "hello pass\ncheck pass\ncheck pass\ncheck pass\ncheck die\nhello die\nhello die\nhello die\n";
     sandbox.write(".optloop/faults.2", faults);
     let mut command = sandbox.command(&START);
     let command = command.args(["s64", "--budget", "9s", "--no-early-stop"]);
