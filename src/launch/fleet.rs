@@ -43,7 +43,7 @@ pub struct FleetRequest<'a> {
     pub server: &'a NatsServer,
     /// Whether `[fleet]` in config.toml counts, too.
     pub of_project: bool,
-    /// Whether the session goes on without workers if the server cannot be reached, as one does that nobody watches.
+    /// Whether an unreachable server is ignored. A session of a service then uses its own device alone.
     pub is_optional: bool,
     /// The settings in force.
     pub config: &'a Config,
