@@ -159,11 +159,6 @@ impl LaunchPlan {
         plan
     }
 
-    /// Tells whether a kernel of the plan gets a tensor.
-    pub fn gets(&self, tensor: &str) -> bool {
-        self.launches.iter().flat_map(|launch| &launch.args).any(|arg| arg.buffer() == Some(tensor))
-    }
-
     /// Returns the largest number of threads of any launch of the plan.
     pub fn threads(&self) -> u64 {
         self.launches.iter().map(|launch| launch.ctas().saturating_mul(launch.block_threads())).max().unwrap_or(0)

@@ -15,6 +15,7 @@ use self::script::{InjectedFault, Script};
 use super::{Buffer, Capture, Device, Fault, Module, Problem, Replay, Restore, Work, self_check};
 use crate::domain::code::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
+use crate::domain::family::plan;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::runner::inputs;
 use crate::runner::outputs::Outputs;
@@ -310,7 +311,8 @@ impl OwnedWork {
     fn of(work: &Work<'_>) -> Self {
         let tensors = work.problem.map(|problem| [problem.inputs(), problem.outputs()].concat()).unwrap_or_default();
         let buffers = tensors.iter().map(|tensor| work.buffers[&tensor.name]).collect();
-        let is_written = |problem: &Problem<'_>| problem.outputs().iter().any(|output| work.plan.gets(&output.name));
+        let taken = plan::buffers(&work.plan.launches);
+        let is_written = |problem: &Problem<'_>| problem.outputs().iter().any(|output| taken.contains(&*output.name));
         let computed = work
             .problem
             .filter(is_written)
